@@ -4,9 +4,10 @@
 #   SEED=42         the seed of the plan; otherwise a new seed is drawn and printed
 #   SCENARIO=name   the scenario of `make trial` (bin/seatrial list scenarios)
 #   ARTIFACTS=dir   where run directories and JUnit files go (default runs/)
-#   LABELS=filter   which specs `make e2e` runs, as ginkgo --label-filter
+#   LABELS=filter   which specs `make e2e`, or trials `make nightly`, runs, as ginkgo --label-filter
 #   TIMES=5         attempts for each case of `make cases`
 #   BUDGET=2h       how long `make nightly` begins trials
+#   SEATRIAL_HOST_CHANGES=no   install and start nothing on this host (default yes)
 #   VERSION=v1.2.3  the version of `make release`; KEY=file signs its checksums
 
 SHELL := bash
@@ -22,12 +23,15 @@ TIMES ?= 5
 VERSION ?= v0.0.0
 override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
+export SEATRIAL_HOST_CHANGES ?= yes
 
 # The programs that a release carries, as name=package: clusters/program finds them.
 PROGRAMS = seatrial-agent=tools/agent seatrial-disk=fixtures/shareddisk/driver seatrial-mysql-start=fixtures/mysql/start \
 	seatrial-offline=tools/offline seatrial-enginecheck=tools/offline/engine/enginecheck \
 	seatrial-runcwrap=tools/offline/engine/runcwrap
 ARCHITECTURES = amd64 arm64
+# Where the command line runs. On a Mac it carries the programs for nodes that run Linux on the same architecture.
+RELEASED = linux-amd64 linux-arm64 darwin-arm64
 BUILD = CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags='-s -w'
 
 # Packages whose tests need root, an engine or a cluster, found by the variable that enables them.
@@ -104,10 +108,10 @@ plain: build ## Run smoke by kubeconfig on kubeadm in plain Debian containers; P
 		config=$$(clusters/existing/plain/cluster up); \
 		bin/seatrial run smoke --kubeconfig $$config --yes-context kubernetes-admin@plain $(if $(SEED),--seed $(SEED))'
 
-nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 SELECT=light
+nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 LABELS=light
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial nightly --budget $(or $(BUDGET),2h) $(if $(SHARD),--shard $(SHARD)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(SELECT),--select '$(SELECT)') $(if $(RUNS),--runs $(RUNS))
+		$(if $(LABELS),--label-filter '$(LABELS)') $(if $(RUNS),--runs $(RUNS))
 
 kill-matrix: build ## Kill the harness at every step of 17 faults, of FAULTS=a,b, or of FAULTS=all; 30 min
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))
@@ -130,7 +134,8 @@ verify-gofmt:
 	@$(SAY) "gofmt"
 	@bad=$$($(GO_FILES) | xargs -r ls 2>/dev/null | xargs -r gofmt -l); test -z "$$bad" || { echo "$$bad"; exit 1; }
 
-verify-vet: ; @$(SAY) "go vet ./..."; go vet ./...
+verify-vet: ; @$(SAY) "go vet ./..., and the command line for macOS"; go vet ./... && \
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./tools/seatrial
 verify-tidy: ; @$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
 verify-docs: docs ; @$(SAY) "docs/ is what make docs writes"; git diff --exit-code --stat docs
 verify-modules: ; @$(SAY) "go mod tidy -diff"; go mod tidy -diff
@@ -156,7 +161,7 @@ build: modules ## Build bin/seatrial, and beside it what it puts on nodes; 1 min
 	@for program in $(PROGRAMS); do $(BUILD) -buildvcs=false -o bin/$${program%%=*} ./$${program#*=}; done
 	$(BUILD) -buildvcs=auto -o bin/seatrial ./tools/seatrial
 
-release: modules ## Build bin/release: one file for each architecture, SBOMs, krew manifest, checksums; 5 min
+release: modules ## Build bin/release: one file for each platform, SBOMs, krew manifest, checksums; 5 min
 	@rm -rf bin/release clusters/program/programs-*.tar.gz; mkdir -p bin/release
 	@for arch in $(ARCHITECTURES); do \
 		export GOFLAGS= GOOS=linux GOARCH=$$arch; work=bin/release/programs-$$arch; mkdir $$work; \
@@ -165,8 +170,11 @@ release: modules ## Build bin/release: one file for each architecture, SBOMs, kr
 		done; \
 		(cd $$work; tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=755 --format=ustar -c *) | \
 			gzip -9n > clusters/program/programs-linux-$$arch.tar.gz; \
-		$(BUILD) -buildvcs=auto -tags release -o bin/release/seatrial-linux-$$arch ./tools/seatrial; \
 		rm -r $$work; \
+	done
+	@for to in $(RELEASED); do \
+		GOFLAGS= GOOS=$${to%-*} GOARCH=$${to#*-} $(BUILD) -buildvcs=auto -tags release \
+			-o bin/release/seatrial-$$to ./tools/seatrial; \
 	done
 	@go run ./tools/release -version $(VERSION) $(if $(KEY),-key $(KEY)) bin/release; ls -l bin/release
 

@@ -17,6 +17,12 @@ import (
 // survives reboots, and is deleted with the cluster. Mounts made below it are visible in one node only.
 const SharedDir = "/var/lib/seatrial/shared"
 
+// The label of every API object that Seatrial makes, by which kubectl, stern and k9s find them.
+const (
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	ManagedBy      = "seatrial"
+)
+
 // Spec is the cluster that a trial needs.
 type Spec struct {
 	Name              string
@@ -80,6 +86,13 @@ type Stocker interface {
 	Stock(ctx context.Context, nodeImage string) (dir string, err error)
 }
 
+// LogExporter is a cluster that knows more of its nodes than they do themselves.
+type LogExporter interface {
+	Cluster
+	// ExportLogs writes that below a directory, for each node in one of its name.
+	ExportLogs(ctx context.Context, dir string) error
+}
+
 // Closer is a cluster that had to be changed to reach its nodes. Close undoes that; it may be called again.
 type Closer interface {
 	Cluster
@@ -132,8 +145,8 @@ type Rebooter interface {
 // BoundedNode is a node whose agent holds a session to limits: it refuses what may do harm unless a fault was begun.
 type BoundedNode interface {
 	Node
-	// BeginFault asks for leave to do harm for an owner until the undo of its fault is due, after life. It may be called
-	// again. EndFault gives the leave back.
+	// BeginFault asks for leave to do harm for an owner until the undo of its fault is due, after life. It may be
+	// called again. EndFault gives the leave back.
 	BeginFault(ctx context.Context, owner, fault string, life time.Duration) error
 	EndFault(ctx context.Context, owner string) error
 }

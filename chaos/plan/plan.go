@@ -39,7 +39,7 @@ type Plan struct {
 	Scenario string `json:"scenario"`
 	Seed     uint64 `json:"seed"`
 	Workers  int    `json:"workers"` // Worker nodes needed.
-	// Kubernetes is the version that the cluster must have at the begin, "v1.36.3"; any when it is empty.
+	// Kubernetes is the version that the cluster must have at the start, "v1.36.3"; any when it is empty.
 	Kubernetes string `json:"kubernetes,omitempty"`
 
 	Workload Workload `json:"workload"`

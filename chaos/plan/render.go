@@ -34,7 +34,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 		}
 	}
 	line("cluster", true, "1 control plane, %s", count(p.Workers, "worker"))
-	line("version", p.Kubernetes != "", "%s at the begin", p.Kubernetes)
+	line("version", p.Kubernetes != "", "%s at the start", p.Kubernetes)
 	if x := wl.External; x != nil {
 		where := fmt.Sprintf("that is there in namespace %q", x.Namespace)
 		if x.Manifests != "" {

@@ -19,7 +19,8 @@ type Workload struct {
 	Silent      bool     `json:"silent,omitempty"` // Clients are given an address without a listener (self-test).
 	// Storage is what the volumes are: StorageLocal (also when empty) or StorageSharedDisk.
 	Storage string `json:"storage,omitempty"`
-	// Fencing is what a shared disk does about a second node: "none", "single" or "evict".
+	// Fencing is what a shared disk does about a second node: "none", "single" or "evict"; or "unattached", which
+	// attaches no disk to any node, as file storage does.
 	Fencing string `json:"fencing,omitempty"`
 	// Packed puts all pods on one node where that is possible, so that one fault of a node concerns them all.
 	Packed bool `json:"packed,omitempty"`
@@ -74,6 +75,9 @@ const (
 	StorageSharedDisk = "shareddisk" // A disk that is attached to the node that needs it.
 	StorageCluster    = "cluster"    // Whatever the claims of an external workload say.
 )
+
+// FencingUnattached is that of disks that are attached to no node.
+const FencingUnattached = "unattached"
 
 // Storages returns what volumes can be.
 func Storages() []string { return []string{StorageLocal, StorageSharedDisk} }
@@ -174,7 +178,7 @@ func (v *validator) workload() {
 	switch {
 	case !v.OneOf("workload.storage", "storage", w.StorageName(), Storages()...):
 	case w.StorageName() == StorageSharedDisk:
-		v.OneOf("workload.fencing", "fencing", w.Fencing, "none", "single", "evict")
+		v.OneOf("workload.fencing", "fencing", w.Fencing, "none", "single", "evict", FencingUnattached)
 	case w.Fencing != "":
 		v.Add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
 	}

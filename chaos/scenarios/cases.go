@@ -204,6 +204,19 @@ func detachCases() []plan.Case {
 			Report: "kubernetes/kubernetes pull request 124334, closed without being merged",
 		},
 		{
+			// The six minutes, and the guard against a second node, are the attach/detach controller's. Where nothing
+			// is attached there is neither.
+			Name:    "unattached-twin",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "As k8s-61832, on disks that need no attach (CSIDriver attachRequired false): the twins start " +
+				"elsewhere at once, and two databases write to one volume.",
+			Build: func(r *rand.Rand) plan.Plan { return forceDetach(r, plan.FencingUnattached) },
+			Report: "Kubernetes documentation, Persistent Volumes, Access Modes: they do not enforce write " +
+				"protection; kubernetes/kubernetes issue 61832",
+			Affected: allVersions + ": it is documented",
+			Fixed:    "none: such a storage has to fence by itself",
+		},
+		{
 			// The taint skips the six minutes: it promises that the node writes no more, and nothing checks it.
 			Name:    "out-of-service",
 			Finding: plan.Sign{Check: "mounts", Says: "at once"},
@@ -451,6 +464,28 @@ func controllerCases() []plan.Case {
 			},
 			Report: "kubernetes/kubernetes issue 140858",
 			Fixed:  "master (pull request 141057)",
+		},
+		{
+			// The controller first ends every pod of an old revision that is not available, whatever maxUnavailable is
+			// (updateStatefulSetAfterInvariantEstablished in pkg/controller/statefulset). A pod that is Ready for less
+			// than minReadySeconds is one of them, although it serves.
+			Name:    "parallel-all-at-once",
+			Finding: plan.Sign{Check: "set-update", Says: "maxUnavailable is"},
+			Summary: "A Parallel StatefulSet with minReadySeconds and maxUnavailable 1 is updated while all its pods " +
+				"are Ready and not yet available: all are ended at once.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(3 + r.IntN(3))
+				w.Parallel, w.MaxUnavailable, w.MinReadySeconds = true, 1, 30
+				up := each(w.Replicas, func(i int) plan.Step { return Await(plan.AwaitReady, i, time.Minute) })
+				// The controller must have seen it for certain, see world.CacheLag.
+				up[len(up)-1].Await.Delay = plan.Duration(4 * time.Second)
+				steps := slices.Concat([]plan.Step{Scale(0), observed(Scale(w.Replicas))}, up,
+					[]plan.Step{update("v2")})
+				return Trial(w, steps...)
+			},
+			Report: "seen by Seatrial; kubernetes/kubernetes pull request 137666 does it on purpose for broken pods, " +
+				"since that makes nothing less available",
+			Affected: "v1.37.0; before, the gate MaxUnavailableStatefulSet is off by default",
 		},
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/existing/link"
 )
 
@@ -34,7 +35,7 @@ const (
 )
 
 func (c *Cluster) labels() map[string]string {
-	return map[string]string{sessionLabel: string(c.session), "app.kubernetes.io/managed-by": "seatrial"}
+	return map[string]string{sessionLabel: string(c.session), clusters.ManagedByLabel: clusters.ManagedBy}
 }
 
 // namespace is where the agents' pods are.

@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // Capabilities returns what every kind cluster on this machine can do. It tries queueing disciplines in a new network
@@ -88,22 +88,6 @@ func (h host) line(file string) string {
 // tryQdisc adds a queueing discipline to the loopback device of a new network namespace, which ends with its thread's
 // visit.
 func tryQdisc(kind string) error {
-	enter := func() error { return unix.Unshare(unix.CLONE_NEWNET) }
+	enter := func() error { return linux.Unshare(linux.NewNetworkNS) }
 	return inNetns(enter, func() error { return addQdisc(kind) })
-}
-
-// addQdisc adds it in the thread's network namespace.
-func addQdisc(kind string) error {
-	kernel, err := netlink.NewHandle()
-	if err != nil {
-		return fmt.Errorf("talk to the kernel: %w", err)
-	}
-	defer kernel.Close()
-	const loopback = 1
-	at := netlink.QdiscAttrs{LinkIndex: loopback, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}
-	var q netlink.Qdisc = netlink.NewNetem(at, netlink.NetemQdiscAttrs{Latency: 1000})
-	if kind == clusters.CanTBF {
-		q = &netlink.Tbf{QdiscAttrs: at, Rate: 125_000, Limit: 60_000, Buffer: 10_000}
-	}
-	return kernel.QdiscAdd(q)
 }

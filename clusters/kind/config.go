@@ -6,12 +6,12 @@ import (
 	"regexp"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/clusters/offline"
 )
 
@@ -118,9 +118,9 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 // lacksSysResource reports whether CAP_SYS_RESOURCE is outside this process's bounding set, and so outside that of
 // every container on this machine.
 func lacksSysResource() (bool, error) {
-	has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0)
+	has, err := linux.MayHave(linux.CapSysResource)
 	if err != nil {
 		return false, fmt.Errorf("read capabilities: %w", err)
 	}
-	return has == 0, nil
+	return !has, nil
 }

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // errNoNetns is wrapped if the node's network namespace cannot be entered: this is not the engine's machine, or we are
@@ -88,7 +87,7 @@ func (n *node) dialInNetns(ctx context.Context, network string, target netip.Add
 	}
 	defer func() { _ = ns.Close() }() // Nothing was written to it.
 	var conn net.Conn
-	enter := func() error { return unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET) }
+	enter := func() error { return linux.Setns(int(ns.Fd()), linux.NewNetworkNS) }
 	err = inNetns(enter, func() (err error) { // Bounded by ctx, in the dialer.
 		conn, err = (&net.Dialer{}).DialContext(ctx, network, target.String())
 		return err
@@ -113,7 +112,7 @@ func inNetns(enter, do func() error) error {
 			return
 		}
 		err = do()
-		if backErr := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); backErr == nil {
+		if backErr := linux.Setns(int(home.Fd()), linux.NewNetworkNS); backErr == nil {
 			runtime.UnlockOSThread()
 		}
 		done <- err

@@ -81,7 +81,8 @@ func logs(t *testing.T, nodes []clusters.Node) {
 	for _, n := range nodes {
 		dir := t.TempDir()
 		must(t, nodelogs.Collect(t.Context(), n, time.Hour, dir))
-		for _, name := range []string{"journal.log", "kubelet.log", "containerd.log", "mountinfo", "var/log/pods"} {
+		for _, name := range []string{"journal.log", "kubelet.log", "containerd.log", "mountinfo", "pods",
+			"containers", "images.log", "kubernetes-version.txt"} {
 			info, err := os.Stat(filepath.Join(dir, name))
 			must(t, err)
 			if info.Size() == 0 {

@@ -147,7 +147,14 @@ func fakeDocker(dir string, args []string) int {
 		}
 		return 0
 	case "inspect":
-		return fakeInspect(list, args[3:])
+		return fakeInspect(list, slices.DeleteFunc(args[1:], func(a string) bool {
+			return a == "--type" || a == "container"
+		}))
+	case "logs":
+		if !slices.ContainsFunc(list, func(c container) bool { return c.Name == "/"+last }) {
+			return say(os.Stderr, 1, "Error response from daemon: No such container: %s", last)
+		}
+		return say(os.Stdout, 0, "console of %s", last)
 	case "network":
 		return say(os.Stdout, 0, "%s", fakeNetwork)
 	case "run", "rm":

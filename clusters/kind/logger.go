@@ -18,7 +18,8 @@ type kindLogger struct {
 
 var _ kindlog.Logger = kindLogger{}
 
-func (l kindLogger) Warn(message string) { l.log.Warn(plain(message)) }
+// Warn logs for those who look closer: what kind warns of, such as cgroup v1, the doctor says in its own words.
+func (l kindLogger) Warn(message string) { l.log.Info(plain(message)) }
 
 func (l kindLogger) Warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, args...)) }
 

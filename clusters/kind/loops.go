@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // releaseBound is how long released loop devices may stay busy: the mounts of a removed container go in the background.
@@ -140,7 +141,7 @@ func filesIn(dirs []string) (map[fileID]string, error) {
 			if err := unix.Lstat(path, &st); err != nil {
 				return &fs.PathError{Op: "stat", Path: path, Err: err}
 			}
-			files[fileID{st.Dev, st.Ino}] = path
+			files[fileID{uint64(st.Dev), st.Ino}] = path //nolint:unconvert // It has another type on other systems.
 			return nil
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +158,7 @@ func statusOf(name string) (loopStatus, error) {
 		return loopStatus{}, err
 	}
 	defer func() { _ = f.Close() }() // Nothing was written to it.
-	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	info, err := linux.LoopStatus(int(f.Fd()))
 	if err != nil {
 		return loopStatus{}, fmt.Errorf("read status of %s: %w", name, err)
 	}
@@ -174,7 +175,7 @@ func detachLoop(name string) error {
 		return fmt.Errorf("release loop device: %w", err)
 	}
 	defer func() { _ = f.Close() }() // Nothing was written to it.
-	if err := unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); err != nil && !errors.Is(err, unix.ENXIO) {
+	if err := linux.ClearLoop(int(f.Fd())); err != nil && !errors.Is(err, unix.ENXIO) {
 		return fmt.Errorf("release loop device %s: %w", device, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 const (
@@ -79,7 +79,7 @@ func (n *node) dialSocat(ctx context.Context, network string, target netip.AddrP
 // startPaired starts the command with one of a pair of sockets as standard input and output. The channel is closed when
 // it says that it is connected.
 func startPaired(cmd *exec.Cmd) (*socatConn, <-chan struct{}, error) {
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ends, err := linux.Socketpair()
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a pair of sockets: %w", err)
 	}

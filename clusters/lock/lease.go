@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // The Lease that excludes harnesses on other hosts.
@@ -84,6 +86,7 @@ func (b *Lock) lease() (*coordinationv1.Lease, error) {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: LeaseNamespace, Name: LeaseName, Annotations: map[string]string{holderKey: string(holder)},
+			Labels: map[string]string{clusters.ManagedByLabel: clusters.ManagedBy},
 		},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: &identity, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,

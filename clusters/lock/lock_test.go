@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/lock"
 )
 
@@ -102,6 +103,10 @@ func TestTheLeaseKeepsOtherHostsOut(t *testing.T) {
 	var taken *lock.TakenError
 	if !errors.As(err, &taken) || taken.Holder.Host != "far" {
 		t.Errorf("got %v", err)
+	}
+	l, err := kube.CoordinationV1().Leases(lock.LeaseNamespace).Get(t.Context(), lock.LeaseName, metav1.GetOptions{})
+	if err != nil || l.Labels[clusters.ManagedByLabel] != clusters.ManagedBy {
+		t.Errorf("the Lease has the labels %v (%v)", l.Labels, err)
 	}
 	if h, ok, err := lock.UsedOn(t.Context(), kube); !ok || err != nil || h.PID != 7 {
 		t.Errorf("used by %v, %t, %v", h, ok, err)

@@ -15,22 +15,24 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// Script writes a tar file of the journal, the logs of pods and the mount table. A log that grows meanwhile is no
-// error. Times are relative to the node's clock, which may differ from the harness's.
+// Script writes a tar file of what `kind export logs` has of a node, and of the mount table. A log that grows meanwhile
+// is no error. Times are relative to the node's clock, which may differ from the harness's.
 const Script = `d=$(mktemp -d) || exit
 cd "$d" && cat /proc/1/mountinfo > mountinfo || exit
 since="--since=-$1s"
 journalctl --no-pager "$since" > journal.log
 for unit in kubelet containerd; do journalctl --no-pager "$since" --unit=$unit > $unit.log; done
-find /var/log/pods -type f -mmin -$(($1 / 60 + 1)) > "$d.pods" 2> /dev/null
-tar -chf - --ignore-failed-read --warning=none . -C / -T "$d.pods" || [ $? -eq 1 ]
+{ cat /kind/version || kubelet --version; } > kubernetes-version.txt 2> /dev/null
+{ crictl images || ctr --namespace=k8s.io images list; } > images.log 2> /dev/null
+(cd /var/log && find -L pods containers -type f -mmin -$(($1 / 60 + 1))) > "$d.pods" 2> /dev/null
+tar -chf - --ignore-failed-read --hard-dereference --warning=none . -C /var/log -T "$d.pods" || [ $? -eq 1 ]
 end=$?
 rm -rf "$d" "$d.pods"
 exit $end`
 
-// Collect writes the logs of about the last age of time, to the second, below dir: journal.log, kubelet.log,
-// containerd.log and mountinfo, and the logs of pods below var/log/pods. What was logged while the node's clock was set
-// back is missing.
+// Collect writes the logs of about the last age of time, to the second, below dir, under the names of `kind export
+// logs`: journal.log, kubelet.log, containerd.log, images.log and kubernetes-version.txt, and the logs of pods below
+// pods and containers; and mountinfo. What was logged while the node's clock was set back is missing.
 func Collect(ctx context.Context, node clusters.Node, age time.Duration, dir string) error {
 	fail := func(err error) error { return fmt.Errorf("collect logs of node %q: %w", node.Name(), err) }
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -34,13 +34,13 @@ func archive(t *testing.T, files map[string]string) string {
 func TestCollect(t *testing.T) {
 	node := fake.NewCluster("c", 1).Node("worker")
 	node.On([]string{"sh", "-c", Script, "logs", "91"}, fake.Reply{
-		Stdout: archive(t, map[string]string{"./journal.log": "journal", "var/log/pods/n_p_u/c/0.log": "pod"}),
+		Stdout: archive(t, map[string]string{"./journal.log": "journal", "pods/n_p_u/c/0.log": "pod"}),
 	})
 	dir := filepath.Join(t.TempDir(), "worker")
 	if err := Collect(t.Context(), node, 90*time.Second+time.Millisecond, dir); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"journal.log": "journal", "var/log/pods/n_p_u/c/0.log": "pod"} {
+	for name, want := range map[string]string{"journal.log": "journal", "pods/n_p_u/c/0.log": "pod"} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s is %q (%v), want %q", name, got, err, want)
 		}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/clusters/program"
 )
 
@@ -27,7 +28,7 @@ const DefaultKubernetesVersion = "v1.37.0"
 const NodeImageRepository = "localhost/seatrial/node"
 
 // EnsureCommand is the command that makes a container engine where one can be made.
-const EnsureCommand = "seatrial setup"
+const EnsureCommand = "seatrial setup --yes"
 
 // ValidateImages refuses an unknown Kubernetes version or image source; empty ones mean the defaults.
 func ValidateImages(kubernetesVersion, source string) error {
@@ -51,6 +52,7 @@ type Answer struct {
 	Sidecars *Sidecars      `json:"sidecars,omitempty"`
 	NotFound *NotFoundError `json:"notFound,omitempty"`
 	BadFile  *BadFileError  `json:"badFile,omitempty"`
+	Changes  *ChangesError  `json:"changes,omitempty"`
 	Error    string         `json:"error,omitempty"`
 }
 
@@ -87,6 +89,32 @@ func (e *NotFoundError) Error() string {
 		text += "; fix: " + e.Fix
 	}
 	return text
+}
+
+// ChangesVariable is the environment variable that says what the program may change on this host: "yes" is everything
+// that it needs, "no" not even a limit of the kernel. Otherwise it raises such limits, and neither installs nor starts
+// anything.
+const ChangesVariable = "SEATRIAL_HOST_CHANGES"
+
+// ChangesError names changes of this host that nobody has agreed to. Nothing was touched.
+type ChangesError struct {
+	Changes []string `json:"changes"`       // "install docker.io".
+	Fix     string   `json:"fix,omitempty"` // The command that makes them all without seatrial, if there is one.
+}
+
+// Error names the changes and how to agree to them.
+func (e *ChangesError) Error() string {
+	text := "this host must be changed first: " + strings.Join(e.Changes, "; ") + "; fix: give --yes"
+	if e.Fix != "" {
+		text += ", or, as root: " + e.Fix
+	}
+	return text
+}
+
+// Consent says which changes of this host are agreed to. Zero, $SEATRIAL_HOST_CHANGES says it.
+type Consent struct {
+	Changes string                   // "yes" or "no"; else as the environment says.
+	Ask     func(*ChangesError) bool // Asks for what Changes leaves open; nil is a no.
 }
 
 // BadFileError says why a file of images, or a version to pin, is refused.
@@ -127,6 +155,7 @@ type Tool struct {
 	CacheDir string       // Where builds are kept; below the user's cache directory when empty.
 	Progress io.Writer    // Gets the program's messages as they come; nil discards them.
 	Log      *slog.Logger // Logs the building of the program; nil discards it.
+	Consent  Consent
 }
 
 // FindEngine finds a container engine that works and changes nothing. The error is a *NotFoundError when none does.
@@ -204,8 +233,30 @@ func part[T any](ctx context.Context, t Tool, of func(Answer) *T, args ...string
 // endBound is how long the program may take to end after an interrupt: its own compilers get 15 s.
 const endBound = 20 * time.Second
 
+// NotLinuxError means that the program cannot run on this system.
+type NotLinuxError struct{}
+
+// Error names what works instead.
+func (NotLinuxError) Error() string {
+	return "nothing was touched: seatrial makes container engines, images and kind clusters on Linux alone; run it " +
+		"on a Linux machine, or name a cluster that exists with --kubeconfig FILE"
+}
+
 // run runs the program to its end. An error in its answer is returned as it is.
 func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
+	if !linux.Here {
+		return Answer{}, NotLinuxError{}
+	}
+	a, err := t.once(ctx, args...)
+	var open *ChangesError
+	if errors.As(err, &open) && t.Consent.Changes == "" && t.Consent.Ask != nil && t.Consent.Ask(open) {
+		t.Consent.Changes = "yes"
+		return t.once(ctx, args...)
+	}
+	return a, err
+}
+
+func (t Tool) once(ctx context.Context, args ...string) (Answer, error) {
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
 	}
@@ -219,10 +270,14 @@ func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stderr = t.Progress
+	if t.Consent.Changes != "" {
+		cmd.Env = append(os.Environ(), ChangesVariable+"="+t.Consent.Changes)
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = endBound
 	// An interrupt at the terminal reaches the program through Cancel alone, once.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	linux.DieWithParent(cmd.SysProcAttr, syscall.SIGTERM)
 	out, err := cmd.Output()
 	if ended := context.Cause(ctx); ended != nil {
 		return Answer{}, fmt.Errorf("run %s %s: %w", tool.Name, args[0], ended)
@@ -236,6 +291,8 @@ func (t Tool) run(ctx context.Context, args ...string) (Answer, error) {
 		return Answer{}, a.NotFound
 	case a.BadFile != nil:
 		return Answer{}, a.BadFile
+	case a.Changes != nil:
+		return Answer{}, a.Changes
 	case a.Error != "":
 		return Answer{}, errors.New(a.Error)
 	case err != nil:

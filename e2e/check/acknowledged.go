@@ -18,6 +18,7 @@ import (
 func Acknowledged() Check {
 	return Check{
 		Name: "acknowledged",
+		When: End,
 		Promise: "A row that the group acknowledged under its promise is on the writer in the end, whoever the " +
 			"writer was then.",
 		Source: "MySQL Reference Manual, Semisynchronous Replication (AFTER_SYNC) and Group Replication (a " +
@@ -74,7 +75,7 @@ func judgeAcknowledged(r *ruling) {
 				at.seq)
 			continue
 		}
-		promised, why := r.promised(e)
+		promised, why := r.promised(op)
 		switch {
 		case why != "":
 			r.unknown("client %d, seq %d, acknowledged by %s, is gone, and %s", at.client, at.seq, e.Op.By, why)
@@ -97,8 +98,12 @@ func judgeAcknowledged(r *ruling) {
 			holders(with), e.Op.By, e.Op.Server, group.of(e.Op.Server))
 	}
 	if allowed > 0 {
-		r.note("%d acknowledged rows are lost, which topology %s allows: nothing was promised of them", allowed,
-			r.trial.Plan.Workload.Topology)
+		why := ""
+		if r.trial.Plan.Workload.TopologyName() == plan.TopologySemiSync {
+			why = ", since semi-synchronous replication had fallen back"
+		}
+		r.note("%d acknowledged rows are lost, which topology %s allows: nothing was promised of them%s", allowed,
+			r.trial.Plan.Workload.Topology, why)
 	} else if r.trial.Plan.Workload.TopologyName() == plan.TopologyAsync {
 		r.note("no acknowledged row is lost, though topology async promises nothing")
 	}
@@ -114,34 +119,51 @@ func holders(names []string) string {
 
 // promised reports whether the topology promised that an acknowledged insert survives. Why is what keeps that from
 // being known.
-func (r *ruling) promised(ack *history.Event) (promised bool, why string) {
+func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 	switch r.trial.Plan.Workload.TopologyName() {
 	case plan.TopologyAsync:
 		return false, ""
 	case plan.TopologyGroup:
 		return true, ""
 	}
-	known := false
+	// The last sample before the insert was sent, and the first after it was acknowledged.
+	by, seen := op.Answer.Op.By, [2]*history.Event{}
 	for _, e := range r.world.Of(history.KindMember) {
 		m := e.Member
-		if m.Label != "" || m.Instance != ack.Op.By || m.Error != "" || !m.Writable {
-			continue
-		}
-		known = true
-		if (!m.SemiSync || m.Unacked > 0) && e.Span.NotBefore <= ack.Span.NotAfter.Add(sampleEvery) {
-			r.note("%s acknowledged without a replica at %s: semi-synchronous replication had fallen back",
-				m.Instance, r.clock(e.Span.NotBefore))
-			return false, ""
+		switch {
+		case m.Label != "" || m.Instance != by || m.Error != "" || !m.Writable:
+		case op.Sent != nil && e.Span.NotAfter <= op.Sent.Span.NotBefore:
+			seen[0] = e
+		case e.Span.NotBefore >= op.Answer.Span.NotAfter && seen[1] == nil:
+			seen[1] = e
 		}
 	}
-	if !known {
+	var on, off, without int64
+	for _, e := range seen {
+		switch {
+		case e == nil:
+		case e.Member.SemiSync:
+			on++
+		default:
+			off++
+		}
+	}
+	if seen[1] != nil {
+		without = seen[1].Member.Unacked // Since its start: without a sample before, each of them may be this one.
+		if seen[0] != nil {
+			without -= seen[0].Member.Unacked
+		}
+	}
+	switch {
+	case on+off == 0:
 		return false, "whether it waited for replicas was never seen"
+	case on == 0:
+		return false, "" // It had fallen back.
+	case off > 0 || without != 0:
+		return false, "semi-synchronous replication fell back around then"
 	}
 	return true, ""
 }
-
-// sampleEvery is how long after an acknowledgement its server may first have said that it had fallen back.
-const sampleEvery = 2_000_000_000
 
 // finalGroup is what the instances of a group have in the end.
 type finalGroup struct {

@@ -29,6 +29,16 @@ func TestWholeTrialPasses(t *testing.T) {
 	}
 }
 
+// TestEveryCheckSaysWhen holds that each check says when its promise holds, in one of the words.
+func TestEveryCheckSaysWhen(t *testing.T) {
+	words := []check.When{check.Continuous, check.OnFault, check.AfterHeal, check.Edge, check.End}
+	for _, c := range check.All() {
+		if !slices.Contains(words, c.When) {
+			t.Errorf("%s says %q, want one of %q", c.Name, c.When, words)
+		}
+	}
+}
+
 // TestNothingToJudge holds that no check passes a history without evidence, and that each says why.
 func TestNothingToJudge(t *testing.T) {
 	smoke := historytest.Smoke().History()

@@ -16,6 +16,7 @@ import (
 func AttachOrder() Check {
 	return Check{
 		Name:    "attach-order",
+		When:    Continuous,
 		Promise: "No volume is attached to a second node before it was detached from the first.",
 		Source: "Kubernetes documentation, Persistent Volumes, access mode ReadWriteOnce; CSI specification 1.11, " +
 			"ControllerPublishVolume, volume published to another node; kubernetes/kubernetes pull request 124334",

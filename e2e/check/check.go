@@ -61,9 +61,23 @@ type Result struct {
 	Notes    []string `json:"notes,omitempty"` // Facts that do not change the verdict: "longest blind gap 1.2 s".
 }
 
+// When says for which part of a trial a promise holds, in the words of Litmus' probes (SOT and EOT, Edge, Continuous,
+// OnChaos).
+type When string
+
+// The parts of a trial.
+const (
+	Continuous When = "continuous"   // All the time, under faults too.
+	OnFault    When = "during-fault" // While a fault is active.
+	AfterHeal  When = "after-heal"   // From the last heal on.
+	Edge       When = "edge"         // What is there after the trial is what was there before.
+	End        When = "end"          // In what is read at the end; faults may have acted at any time before.
+)
+
 // Check is a judge and its promise.
 type Check struct {
 	Name    string
+	When    When
 	Promise string
 	Source  string
 	Unit    string // What its evidence counts.

@@ -22,6 +22,7 @@ const (
 func Checksums() Check {
 	return Check{
 		Name:    "checksums",
+		When:    Continuous,
 		Promise: "A table that nobody writes to never changes.",
 		Source:  "MySQL 9 Reference Manual, CHECKSUM TABLE Statement; the row hash beside it is Seatrial's own",
 		Unit:    "checksums compared",

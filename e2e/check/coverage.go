@@ -15,6 +15,7 @@ import (
 func Coverage() Check {
 	return Check{
 		Name:    "coverage",
+		When:    OnFault,
 		Promise: "Every planned fault took effect and was healed, the workload at work before, during and after.",
 		Source:  "Seatrial's design: a trial in which nothing happened proves nothing",
 		Unit:    "faults shown and healed, and steps carried out",

@@ -14,6 +14,7 @@ import (
 func Damage() Check {
 	return Check{
 		Name:    "damage",
+		When:    End,
 		Promise: "What was damaged on purpose is found.",
 		Source:  "Seatrial's design: a check that cannot find what is there proves nothing",
 		Unit:    "files damaged and found",

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -23,13 +24,16 @@ const minListed = 10 * time.Second
 func DetachInUse() Check {
 	return Check{
 		Name:    "detach-in-use",
+		When:    Continuous,
 		Promise: "No VolumeAttachment is deleted while its node, which is Ready, lists the volume in volumesInUse.",
 		Source: "Kubernetes, pkg/controller/volume/attachdetach/reconciler: a volume is not detached while it is " +
 			"mounted by its node, unless by force; test/e2e/storage/detach_mounted.go",
-		Unit:    "states of VolumeAttachments",
-		Applies: onSharedDisk,
-		Lacks:   ofOwn(noCalls),
-		judge:   judgeDetachInUse,
+		Unit: "states of VolumeAttachments",
+		Applies: planned(func(p plan.Plan) bool {
+			return p.Workload.StorageName() == plan.StorageSharedDisk && p.Workload.Fencing != plan.FencingUnattached
+		}),
+		Lacks: ofOwn(noCalls),
+		judge: judgeDetachInUse,
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 func DetachOrder() Check {
 	return Check{
 		Name:    "detach-order",
+		When:    Continuous,
 		Promise: "No volume is detached from a node that still has it mounted.",
 		Source: "CSI specification 1.11, ControllerUnpublishVolume: only after NodeUnstageVolume and " +
 			"NodeUnpublishVolume have succeeded on that node; kubernetes/kubernetes issues 61832, 120328 and 121937",

@@ -6,6 +6,7 @@ import "github.com/seatrial/seatrial/chaos/history"
 func ErrantGTID() Check {
 	return Check{
 		Name:    "errant-gtid",
+		When:    End,
 		Promise: "In the end no instance of the group has a transaction that the writer does not have.",
 		Source: "MySQL Reference Manual, GTID_SUBSET: a replica with transactions of its own cannot take the " +
 			"writer's place without passing them on",

@@ -14,6 +14,7 @@ import (
 func EtcdRollback() Check {
 	return Check{
 		Name: "etcd-rollback",
+		When: OnFault,
 		Promise: "If kubeadm says that it rolled etcd's data back, etcd's directory holds the data that kubeadm had " +
 			"saved.",
 		Source:  "k/k#65580; kubeadm design documents, kubeadm upgrade, rollback of etcd",

@@ -101,8 +101,20 @@ func TestGroups(t *testing.T) {
 		{"async loses a row", plan.TopologyAsync, "acknowledged", lose(5, "mysql-1", "mysql-2"), pass, ""},
 		{"semi-sync had fallen back", semi, "acknowledged", then(lose(5, "mysql-1"),
 			edit(member("", "mysql-0"), func(e *history.Event) { e.Member.SemiSync = false })), pass, ""},
-		{"a commit went without a replica", semi, "acknowledged", then(lose(5, "mysql-1"),
-			edit(member("", "mysql-0"), func(e *history.Event) { e.Member.Unacked = 1 })), pass, ""},
+		{"commits went without a replica before", semi, "acknowledged", then(lose(5, "mysql-1"),
+			edit(member("", "mysql-0"), func(e *history.Event) { e.Member.Unacked = 1 })), fail, "is lost"},
+		{"a commit went without a replica around then", semi, "acknowledged", then(lose(5, "mysql-1"),
+			editAll(member("", "mysql-0"), func(e *history.Event) {
+				if !e.Member.Writable {
+					e.Member.Writable, e.Member.SemiSync, e.Member.Unacked = true, true, 1
+				}
+			})), unknown, "fell back around then"},
+		{"it was seen to fall back", semi, "acknowledged", then(lose(5, "mysql-1"),
+			editAll(member("", "mysql-0"), func(e *history.Event) { e.Member.Writable = true })), unknown,
+			"fell back around then"},
+		{"one commit of many before the first sample", semi, "acknowledged", then(lose(1, "mysql-1"),
+			edit(member("", "mysql-0"), func(e *history.Event) { e.Member.Unacked = 1 })), unknown,
+			"fell back around then"},
 		{"its source was never looked at", semi, "acknowledged", then(lose(5, "mysql-1"),
 			drop(member("", "mysql-0"))), unknown, "whether it waited for replicas was never seen"},
 		{"an insert of unknown outcome is gone", semi, "acknowledged", then(lose(5, "mysql-1"),

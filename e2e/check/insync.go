@@ -14,6 +14,7 @@ const waitedEnough = 55
 func InSync() Check {
 	return Check{
 		Name: "in-sync",
+		When: End,
 		Promise: "In the end every instance of the group has every transaction of the writer, and tables with the " +
 			"same rows.",
 		Source:  "MySQL Reference Manual, Replication; WAIT_FOR_EXECUTED_GTID_SET, and a hash of the rows",

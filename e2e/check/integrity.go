@@ -34,6 +34,7 @@ const pageTool = "page-verifier"
 func Integrity() Check {
 	return Check{
 		Name:    "integrity",
+		When:    End,
 		Promise: wholeFiles,
 		Source: "MySQL manual, CHECK TABLE Statement; mysql-server, storage/innobase/buf/checksum.cc and " +
 			"include/fsp0fsp.h, libbinlogevents; e2fsck(8) and xfs_repair(8) with -n, which look and change nothing",

@@ -17,6 +17,7 @@ import (
 func MountResidue() Check {
 	return Check{
 		Name:    "mount-residue",
+		When:    Continuous,
 		Promise: "No mount of a volume is left behind after its pod is gone.",
 		Source: "Kubernetes, pkg/kubelet/volumemanager: volumes of pods that are gone are unmounted, after a restart " +
 			"too; kubernetes/kubernetes issues 89112, 101791 and 121937",

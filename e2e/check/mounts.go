@@ -31,6 +31,7 @@ import (
 func Mounts() Check {
 	return Check{
 		Name:    "mounts",
+		When:    Continuous,
 		Promise: "No volume is mounted on two nodes at once.",
 		Source: "Kubernetes documentation, Persistent Volumes, access mode ReadWriteOnce: one node at a time; " +
 			"kubernetes/kubernetes issues 61832 and 121937",

@@ -16,6 +16,7 @@ import (
 func OneWriter() Check {
 	return Check{
 		Name:    "one-writer",
+		When:    Continuous,
 		Promise: "No two instances of the group are writable and acknowledge at once.",
 		Source: "MySQL Reference Manual, Single-Primary Mode; of a promoter: whoever is replaced is fenced before " +
 			"another acknowledges",

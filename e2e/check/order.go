@@ -20,6 +20,7 @@ import (
 func Order() Check {
 	return Check{
 		Name:    "order",
+		When:    Continuous,
 		Promise: "The StatefulSet makes pods in order, each once all before it are Ready, and ends them in reverse.",
 		Source: "Kubernetes documentation, StatefulSets, Deployment and Scaling Guarantees; " +
 			"the order of resourceVersions is that of KEP-5504",

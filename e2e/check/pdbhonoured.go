@@ -16,6 +16,7 @@ import (
 func PDBHonoured() Check {
 	return Check{
 		Name: "pdb-honoured",
+		When: Continuous,
 		Promise: "No running pod is evicted unless at least the budget's minAvailable of the others are Running and " +
 			"Ready.",
 		Source: "Kubernetes documentation, Specifying a Disruption Budget; KEP-85; " +

@@ -17,6 +17,7 @@ import (
 func PodIdentity() Check {
 	return Check{
 		Name:    "pod-identity",
+		When:    Continuous,
 		Promise: "There are never two live database processes of one ordinal.",
 		Source: "Kubernetes documentation, Force Delete StatefulSet Pods: at most one pod with a given identity at " +
 			"any time; kubernetes/kubernetes issue 61832",

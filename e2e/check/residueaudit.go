@@ -19,6 +19,7 @@ import (
 func ResidueAudit() Check {
 	return Check{
 		Name:    "residue-audit",
+		When:    Edge,
 		Promise: "Every fault is gone without a trace when the trial is over.",
 		Source: "Seatrial's design: heal works by owner mark and leaves nothing; reports of rules and frozen " +
 			"processes that outlived their experiment",

@@ -14,6 +14,7 @@ import (
 func RightVolume() Check {
 	return Check{
 		Name:    "right-volume",
+		When:    Continuous,
 		Promise: "A container never runs on an empty volume or on another's.",
 		Source: "Kubernetes documentation, StatefulSet Basics: a pod's claim stays bound to its volume; the identity " +
 			"in the volume is Seatrial's own",

@@ -20,6 +20,7 @@ import (
 func Rows() Check {
 	return Check{
 		Name:    "rows",
+		When:    End,
 		Promise: "Every acknowledged row is there, once and intact, and nothing is there that nobody wrote.",
 		Source: "MySQL 9 Reference Manual, InnoDB and the ACID Model: a committed change survives any crash " +
 			"(innodb_flush_log_at_trx_commit=1, sync_binlog=1)",

@@ -20,6 +20,7 @@ import (
 func SetBinding() Check {
 	return ofSets(Check{
 		Name: "set-binding",
+		When: Continuous,
 		Promise: "With WaitForFirstConsumer a claim is bound only once a pod wants it, to the smallest free volume " +
 			"that fits, on that pod's node.",
 		Source: "Kubernetes documentation, Storage Classes, Volume Binding Mode, and Local Volumes (KEP-490); " +

@@ -19,6 +19,7 @@ import (
 func SetClaims() Check {
 	return ofSets(Check{
 		Name: "set-claims",
+		When: Continuous,
 		Promise: "A claim outlives its pod, and is deleted exactly where persistentVolumeClaimRetentionPolicy " +
 			"says, never under a pod; its volume then does as its reclaim policy says.",
 		Source: "Kubernetes documentation, StatefulSets, PersistentVolumeClaim retention (KEP-1847); Persistent " +

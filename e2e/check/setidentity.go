@@ -22,6 +22,7 @@ import (
 func SetIdentity() Check {
 	return ofSets(Check{
 		Name: "set-identity",
+		When: Continuous,
 		Promise: "Name, DNS name, claims and volumes stick to the ordinal: one pod at a time, its own claims, each " +
 			"bound to one volume for good, on a node the volume allows.",
 		Source: "Kubernetes documentation, StatefulSets, Pod Identity; Persistent Volumes, Binding; " +

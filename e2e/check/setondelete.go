@@ -13,6 +13,7 @@ import (
 func SetOnDelete() Check {
 	return ofSets(Check{
 		Name: "set-on-delete",
+		When: Continuous,
 		Promise: "With OnDelete the StatefulSet replaces no pod by itself, and a pod that was deleted comes back " +
 			"at the update revision.",
 		Source: "Kubernetes documentation, StatefulSets, Update strategies; k8s.io/api apps/v1, " +

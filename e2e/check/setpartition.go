@@ -17,6 +17,7 @@ import (
 func SetPartition() Check {
 	return ofSets(Check{
 		Name: "set-partition",
+		When: Continuous,
 		Promise: "Every pod is made at, and keeps, the revision that the partition gives its ordinal: below it the " +
 			"current one, from it on the update revision.",
 		Source: "Kubernetes documentation, StatefulSets, Partitioned rolling updates; " +

@@ -15,6 +15,7 @@ import (
 func SetPolicy() Check {
 	return ofSets(Check{
 		Name: "set-policy",
+		When: Continuous,
 		Promise: "Pods are made for the ordinals that the spec names and no others, at once when the policy is " +
 			"Parallel, and old revisions are kept up to revisionHistoryLimit.",
 		Source: "Kubernetes documentation, StatefulSets, Ordinal index, Pod Management Policies; k8s.io/api " +

@@ -17,6 +17,7 @@ import (
 func SetPromotion() Check {
 	return ofSets(Check{
 		Name:    "set-promotion",
+		When:    Continuous,
 		Promise: "An update is complete, and its revision the current one, only when all pods are available.",
 		Source:  "KEP-2599 (minReadySeconds); kubernetes/kubernetes issue 136831",
 		Unit:    "updates called complete",

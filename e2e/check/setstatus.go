@@ -27,6 +27,7 @@ const (
 func SetStatus() Check {
 	return ofSets(Check{
 		Name: "set-status",
+		When: Continuous,
 		Promise: "The status agrees with the pods: as they were when it was written, and within 30 s with what " +
 			"they then stay.",
 		Source: "k8s.io/api apps/v1, StatefulSetStatus; KEP-2599 (availableReplicas); pkg/controller/statefulset, " +

@@ -16,6 +16,7 @@ import (
 func Settle() Check {
 	return Check{
 		Name:    "settle",
+		When:    AfterHeal,
 		Promise: "After the last heal every instance is Ready and takes a write within the bound.",
 		Source:  "Seatrial's design: safety while it hurts, liveness after the last heal",
 		Unit:    "instances settled",

@@ -18,6 +18,7 @@ import (
 func SetUpdate() Check {
 	return ofSets(Check{
 		Name: "set-update",
+		When: Continuous,
 		Promise: "A rolling update replaces pods from the highest ordinal down, each once those above it are " +
 			"updated and available, and takes away no more than maxUnavailable.",
 		Source: "Kubernetes documentation, StatefulSets, Rolling Updates and Maximum unavailable Pods (KEP-961); " +

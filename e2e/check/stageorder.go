@@ -15,6 +15,7 @@ import (
 func StageOrder() Check {
 	return Check{
 		Name:    "stage-order",
+		When:    Continuous,
 		Promise: "A volume is staged on a node only once it is attached there, and published only once it is staged.",
 		Source: "CSI specification 1.11, Volume Lifecycle: NodeStageVolume after ControllerPublishVolume, " +
 			"NodePublishVolume after NodeStageVolume, each for that node",

@@ -25,6 +25,7 @@ const reaping = time.Second
 func UnpublishInUse() Check {
 	return Check{
 		Name:    "unpublish-in-use",
+		When:    Continuous,
 		Promise: "No volume is taken from a container that lives.",
 		Source: "Kubernetes, pkg/kubelet/volumemanager: a volume is unmounted once the pod's containers have ended; " +
 			"kubernetes/kubernetes issues 113979 and 120150",

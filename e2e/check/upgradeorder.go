@@ -16,6 +16,7 @@ import (
 func UpgradeOrder() Check {
 	return Check{
 		Name: "upgrade-order",
+		When: Continuous,
 		Promise: "Whenever the API server tells its version, no kubelet is newer, and none more than three minor " +
 			"versions older; every kubelet was upgraded after the API server.",
 		Source:  "Kubernetes documentation, Version Skew Policy, kubelet and kube-apiserver",

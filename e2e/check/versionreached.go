@@ -17,6 +17,7 @@ import (
 func VersionReached() Check {
 	return Check{
 		Name: "version-reached",
+		When: End,
 		Promise: "At the end the API server and every kubelet have the version that the plan upgrades them to, or " +
 			"the one that they began with.",
 		Source:  "Kubernetes documentation, Upgrading kubeadm clusters, Verify the status of the cluster",

@@ -41,6 +41,7 @@ func line(e history.WitnessEntry) string {
 func Witness() Check {
 	return Check{
 		Name:    "witness",
+		When:    Continuous,
 		Promise: "Each volume was written by one writer at a time.",
 		Source: "Seatrial's design: entries that are mixed or torn are proof of two writers, even where the ledger " +
 			"was blind; the writer's clock is the boot clock, which all nodes of one kernel share",

@@ -12,7 +12,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +51,7 @@ func NewUnit(c plan.Case, b Build, seed uint64) (Unit, error) {
 	}
 	return Unit{
 		ID: digest(string(data), b.Commit, b.Kubernetes), Name: c.Name, Seed: seed, Expect: expectation(c),
-		Race: c.Race, Workers: p.Workers, Storage: p.Workload.StorageName(), Labels: labels(c, p),
+		Race: c.Race, Workers: p.Workers, Storage: p.Workload.StorageName(), Labels: Labels(c, p),
 		Estimate: plan.Duration(estimate(p)), Plan: p, Case: c,
 	}, nil
 }
@@ -82,11 +81,12 @@ func expectation(c plan.Case) string {
 	return c.Expect
 }
 
-// labels are what units are selected by, beside their names: the kind, the workload, the storage and the faults.
-func labels(c plan.Case, p plan.Plan) []string {
-	all := []string{"scenario", p.Workload.StorageName()}
+// Labels are what scenarios and cases are selected by: their name, their kind, the workload, the storage and the
+// faults.
+func Labels(c plan.Case, p plan.Plan) []string {
+	all := []string{c.Name, "scenario", p.Workload.StorageName()}
 	if c.Report != "" {
-		all[0] = "case"
+		all[1] = "case"
 	}
 	if c.Control {
 		all = append(all, "control")
@@ -130,30 +130,6 @@ func estimate(p plan.Plan) time.Duration {
 		}
 	}
 	return sum + detach
-}
-
-// Selects reports whether a selection names the unit: comma-separated terms, of which one must match. A term is a label
-// or a glob of names; "+" joins what must all match, "!" negates. The empty selection selects all.
-func (u Unit) Selects(selection string) (bool, error) {
-	if selection == "" {
-		return true, nil
-	}
-	selected := false
-	for term := range strings.SplitSeq(selection, ",") {
-		all := true
-		for part := range strings.SplitSeq(term, "+") {
-			word, not := strings.CutPrefix(part, "!")
-			match, err := path.Match(word, u.Name)
-			if err != nil || word == "" {
-				return false, fmt.Errorf("%q is neither a label nor a glob of names", part)
-			}
-			if match = match || slices.Contains(u.Labels, word); match == not {
-				all = false
-			}
-		}
-		selected = selected || all
-	}
-	return selected, nil
 }
 
 // Judge compares a trial with what is expected: PASS is as expected, FAIL is certainly not.

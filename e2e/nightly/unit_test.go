@@ -86,23 +86,6 @@ func TestAUnitIsPlanCommitAndVersion(t *testing.T) {
 	}
 }
 
-func TestSelects(t *testing.T) {
-	u := nightly.Unit{Name: "set-scale-light-kubelet-kill", Labels: []string{"kubelet-kill", "light", "set"}}
-	for selection, want := range map[string]bool{
-		"": true, "set-*": true, "smoke": false, "smoke,light": true, "light+kubelet-kill": true,
-		"light+!kubelet-kill": false, "!mysql": true, "mysql,smoke*": false,
-	} {
-		if got, err := u.Selects(selection); got != want || err != nil {
-			t.Errorf("%q selects it: %t, %v, want %t", selection, got, err, want)
-		}
-	}
-	for _, bad := range []string{"[", "light,", "a++b"} {
-		if _, err := u.Selects(bad); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
-	}
-}
-
 // TestJudge: what is as expected depends on what is expected, and only UNKNOWN is neither.
 func TestJudge(t *testing.T) {
 	rows := check.Result{Check: "rows", Verdict: check.Fail, Findings: []check.Finding{{Sentence: "it lost a row"}}}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/seatrial/seatrial/e2e/check"
@@ -45,29 +46,23 @@ func WriteNightJUnit(w io.Writer, s nightly.Summary) error {
 
 // WriteNightProm writes a night in Prometheus' text format, for a textfile collector.
 func WriteNightProm(w io.Writer, s nightly.Summary) error {
-	var b strings.Builder
-	metric := func(name, help string) {
-		fmt.Fprintf(&b, "# HELP seatrial_nightly_%s %s\n# TYPE seatrial_nightly_%[1]s gauge\n", name, help)
-	}
-	metric("verdict", "Which verdict the last night has.")
-	fmt.Fprintf(&b, "seatrial_nightly_verdict{verdict=%q,commit=%q,kubernetes=%q} 1\n", s.Verdict, s.Commit,
-		s.Kubernetes)
-	metric("units", "Scenarios and cases of the last night, each with its seed, by what they came to.")
+	m := &metrics{}
+	m.metric("nightly_verdict", "gauge", "Which verdict the last night has.")
+	m.sample(1, "", "verdict", string(s.Verdict), "commit", s.Commit, "kubernetes", s.Kubernetes)
+	m.metric("nightly_units", "gauge",
+		"Scenarios and cases of the last night, each with its seed, by what they came to.")
 	for _, k := range nightly.Kinds() {
-		fmt.Fprintf(&b, "seatrial_nightly_units{kind=%q} %d\n", k, s.Counts[k])
+		m.sample(float64(s.Counts[k]), "", "kind", string(k))
 	}
-	metric("trials", "Trials of the last night.")
-	fmt.Fprintf(&b, "seatrial_nightly_trials %d\n", s.Trials)
-	metric("trial_seconds", "Time of all trials of the last night together.")
-	fmt.Fprintf(&b, "seatrial_nightly_trial_seconds %.1f\n", s.Seconds)
+	m.metric("nightly_trials", "gauge", "Trials of the last night.")
+	m.sample(float64(s.Trials), "")
+	m.metric("nightly_trial_seconds", "gauge", "Time of all trials of the last night together.")
+	m.sample(math.Round(s.Seconds*10)/10, "")
 	if !s.Ended.IsZero() {
-		metric("ended_timestamp_seconds", "When the last trial ended.")
-		fmt.Fprintf(&b, "seatrial_nightly_ended_timestamp_seconds %d\n", s.Ended.Unix())
+		m.metric("nightly_ended_timestamp_seconds", "gauge", "When the last trial ended.")
+		m.sample(float64(s.Ended.Unix()), "")
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write metrics: %w", err)
-	}
-	return nil
+	return m.write(w)
 }
 
 // WriteNightMarkdown writes a night as Markdown: its verdict, and a row for each unit that is not as expected.

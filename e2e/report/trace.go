@@ -165,10 +165,10 @@ func (t *tracer) faults() {
 	}
 }
 
-// operations writes one track for each client. An operation without an answer lasts to the next one of its client.
+// operations writes one track for each client.
 func (t *tracer) operations() {
-	instances, open := map[string]int{}, map[int]*history.Event{}
-	answer := func(invoked *history.Event, to history.Time, stage history.Stage, why string) {
+	instances := map[string]int{}
+	operations(t.s.World, func(invoked *history.Event, to history.Time, stage history.Stage, why string) {
 		o := invoked.Op
 		process, ok := instances[o.Instance]
 		if !ok {
@@ -184,8 +184,16 @@ func (t *tracer) operations() {
 			e.Args["error"] = why
 		}
 		t.put(e)
-	}
-	for _, e := range t.s.World.Of(history.KindOp) {
+	})
+}
+
+// operations calls answer for each operation, with when it ended, and how and why. One without an answer is unknown and
+// lasts to the next one of its client.
+func operations(w *world.World,
+	answer func(invoked *history.Event, to history.Time, stage history.Stage, why string),
+) {
+	open := map[int]*history.Event{}
+	for _, e := range w.Of(history.KindOp) {
 		before := open[e.Op.Client]
 		delete(open, e.Op.Client)
 		switch {

@@ -29,6 +29,10 @@ const (
 	PageFile    = "report.html"
 	IndexFile   = "index.html" // Beside the run directories: a list of them.
 	JUnitFile   = "junit.xml"
+	MetricsFile = "metrics.prom"
+	GrafanaFile = "annotations.json"
+	ProwStart   = "started.json"
+	ProwEnd     = "finished.json"
 	LogFile     = "harness.log"
 	StepsDir    = "steps"
 	NodesDir    = "nodes"

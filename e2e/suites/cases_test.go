@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/e2e/check"
 )
@@ -17,7 +18,7 @@ var _ = Describe("a reported bug", Serial, Label("cases"), func() {
 		if !asked("cases") && !slices.Contains(quickCases(), c.Name) {
 			continue
 		}
-		It(c.Name+": "+c.Summary, SpecTimeout(25*time.Minute), func(ctx SpecContext) {
+		It(c.Name+": "+c.Summary, needsVersion(plan.Make(c, 1)), SpecTimeout(25*time.Minute), func(ctx SpecContext) {
 			out := carryOut(ctx, c, "reproduce")
 			if c.Control {
 				Expect(out.Report.Broken(c)).To(BeEmpty())

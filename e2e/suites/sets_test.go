@@ -22,12 +22,13 @@ var _ = Describe("the rules of StatefulSets", Serial, Label("set", "statefulset"
 		if !asked("set") && !slices.Contains(quickSets(), s.Name) {
 			continue
 		}
-		It(s.Name+": "+s.Summary, setLabels(s), SpecTimeout(20*time.Minute), func(ctx SpecContext) {
-			out := carryOut(ctx, s, "run")
-			expectVerdict(out, check.Pass)
-			Expect(result(out, "coverage").Evidence).To(BeNumerically(">", 0), "evidence of coverage")
-			Expect(out.Clean).To(BeTrue(), "nothing is left on the cluster")
-		})
+		It(s.Name+": "+s.Summary, setLabels(s), needsVersion(plan.Make(s, 1)), SpecTimeout(20*time.Minute),
+			func(ctx SpecContext) {
+				out := carryOut(ctx, s, "run")
+				expectVerdict(out, check.Pass)
+				Expect(result(out, "coverage").Evidence).To(BeNumerically(">", 0), "evidence of coverage")
+				Expect(out.Clean).To(BeTrue(), "nothing is left on the cluster")
+			})
 	}
 })
 

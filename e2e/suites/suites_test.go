@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
@@ -31,7 +33,51 @@ func TestSuites(t *testing.T) {
 		t.Skip("NOT RUN: the specs on a real cluster; `make e2e` runs them (it sets SEATRIAL_E2E=1)")
 	}
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Seatrial")
+	suite, reporter := GinkgoConfiguration()
+	suite.SemVerFilter = cmp.Or(suite.SemVerFilter, "kubernetes="+kubernetesVersion())
+	RunSpecs(t, "Seatrial", suite, reporter)
+}
+
+// kubernetesVersion is that of the suite's cluster; SEATRIAL_KUBERNETES names another one than the default.
+func kubernetesVersion() string {
+	return strings.TrimPrefix(cmp.Or(os.Getenv("SEATRIAL_KUBERNETES"), offline.DefaultKubernetesVersion), "v")
+}
+
+// needsVersion says which versions of Kubernetes a plan is for: specs for others are skipped. A plan that names a
+// version runs on no other one (trial.ValidateOn).
+func needsVersion(p plan.Plan) ComponentSemVerConstraints {
+	switch {
+	case p.Kubernetes != "":
+		return ComponentSemVerConstraint("kubernetes", "= "+strings.TrimPrefix(p.Kubernetes, "v"))
+	case p.Workload.MaxUnavailable > 1: // Feature gate MaxUnavailableStatefulSet (KEP-961) is on by default from there.
+		return ComponentSemVerConstraint("kubernetes", ">= 1.37.0")
+	}
+	return ComponentSemVerConstraint("kubernetes", ">= 1.34.0") // The oldest one with a node image.
+}
+
+// TestSpecsAreGatedByVersion reads the constraints as Ginkgo does.
+func TestSpecsAreGatedByVersion(t *testing.T) {
+	for _, tt := range []struct {
+		scenario, version string
+		runs              bool
+	}{
+		{"smoke", "1.37.0", true},
+		{"smoke", "1.33.9", false},
+		{"set-max-unavailable", "1.37.2", true},
+		{"set-max-unavailable", "1.36.3", false},
+		{"k8s-65580", "1.36.3", true},
+		{"k8s-65580", "1.37.0", false},
+	} {
+		c, ok := trial.AllParts().Named(tt.scenario)
+		filter, err := types.ParseSemVerFilter("kubernetes=" + tt.version)
+		if !ok || err != nil {
+			t.Fatalf("%s is known: %t, %v", tt.scenario, ok, err)
+		}
+		constraints := needsVersion(plan.Make(c, 1))["kubernetes"]
+		if got := filter("kubernetes", constraints); got != tt.runs {
+			t.Errorf("%s (%q) runs on %s: %t", tt.scenario, constraints, tt.version, got)
+		}
+	}
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
@@ -54,10 +100,13 @@ func clusterOptions() trial.ClusterOptions {
 		Engine:      cmp.Or(os.Getenv("SEATRIAL_ENGINE"), "docker"),
 		ClusterName: cmp.Or(os.Getenv("SEATRIAL_CLUSTER"), "seatrial-suites"),
 		Reuse:       kept(),
-		Workers:     2,
-		Storages:    plan.Storages(),
-		Progress:    GinkgoWriter,
-		Log:         slog.New(slog.NewTextHandler(GinkgoWriter, nil)),
+
+		KubernetesVersion: "v" + kubernetesVersion(),
+
+		Workers:  2,
+		Storages: plan.Storages(),
+		Progress: GinkgoWriter,
+		Log:      slog.New(slog.NewTextHandler(GinkgoWriter, nil)),
 	}
 }
 

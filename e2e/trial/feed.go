@@ -25,6 +25,7 @@ const (
 type feed struct {
 	*rundir.HistoryWriter
 	counting bool // The plan awaits a number of commits: inserts are kept too.
+	events   *announcer
 
 	mu      sync.Mutex
 	kept    []arrival
@@ -65,6 +66,9 @@ func newFeed(w *rundir.HistoryWriter, p plan.Plan) *feed {
 // Record passes a fact to the history and keeps it if a step may wait for it.
 func (f *feed) Record(e history.Event) {
 	f.HistoryWriter.Record(e)
+	if e.Fault != nil {
+		f.events.tell(*e.Fault)
+	}
 	f.see(e, bootclock.Now())
 }
 

@@ -20,7 +20,7 @@ import (
 // EnsureImages makes the node image and the database image, or finds them in the cache. On an existing cluster only the
 // database image is needed.
 func EnsureImages(ctx context.Context, m ClusterOptions) (images offline.Images, err error) {
-	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
+	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log, Consent: m.Consent}
 	switch {
 	case m.Access == nil:
 		return tool.EnsureImages(ctx, m.Engine, m.KubernetesVersion, m.ImageSource)

@@ -130,12 +130,14 @@ func JudgeAndWrite(dir *rundir.Dir, checks []check.Check) (check.Report, error) 
 	if err != nil {
 		return check.Report{Verdict: check.Unknown}, fmt.Errorf("judge %q: %w", dir.Path(), err)
 	}
-	var verdict, text, junit, html bytes.Buffer
+	var verdict, text, junit, html, metrics, annotations bytes.Buffer
 	err = errors.Join(
 		report.WriteVerdict(&verdict, j.Report),
 		report.WriteText(&text, j, report.Options{}),
 		report.WriteJUnit(&junit, j),
 		page.Write(&html, j),
+		report.WriteMetrics(&metrics, j),
+		report.WriteAnnotations(&annotations, j),
 	)
 	if err != nil {
 		return j.Report, fmt.Errorf("render reports of %q: %w", dir.Path(), err)
@@ -145,6 +147,8 @@ func JudgeAndWrite(dir *rundir.Dir, checks []check.Check) (check.Report, error) 
 		dir.WriteFile(rundir.ReportFile, text.Bytes()),
 		dir.WriteFile(rundir.JUnitFile, junit.Bytes()),
 		dir.WriteFile(rundir.PageFile, html.Bytes()),
+		dir.WriteFile(rundir.MetricsFile, metrics.Bytes()),
+		dir.WriteFile(rundir.GrafanaFile, annotations.Bytes()),
 		writeIndex(dir),
 	)
 	return j.Report, err

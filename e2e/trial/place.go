@@ -32,9 +32,10 @@ type ClusterOptions struct {
 	Engine            string // Name or path of the container engine's client: "docker", "podman" or "nerdctl".
 	ClusterName       string
 	Workers           int
-	KubernetesVersion string   // Of the node image; DefaultKubernetesVersion when empty.
-	ImageSource       string   // "auto", "published" or "build".
-	CacheDir          string   // Where builds are kept; below the user's cache directory when empty.
+	KubernetesVersion string // Of the node image; DefaultKubernetesVersion when empty.
+	ImageSource       string // "auto", "published" or "build".
+	CacheDir          string // Where builds are kept; below the user's cache directory when empty.
+	Consent           offline.Consent
 	Upgrades          []string // The versions that nodes will be upgraded to; their node images are made too.
 	Storages          []string // See plan.Storages; programs they need on nodes are built first.
 	NoDatabase        bool     // No workload needs the database image: neither make nor load it.
@@ -104,6 +105,14 @@ type Place struct {
 	versions         map[string]string
 	nodeImages       map[string]string // By version, of those to upgrade to.
 	running          atomic.Pointer[runner]
+}
+
+// Kubeconfig returns the path of the file that tells how to reach the cluster, "" for a cluster that was there before.
+func (p *Place) Kubeconfig() string {
+	if k, ok := p.maker.(interface{ Kubeconfig() string }); ok {
+		return k.Kubeconfig()
+	}
+	return ""
 }
 
 // leaveBound is how long deleting a cluster may take.

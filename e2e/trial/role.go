@@ -47,7 +47,7 @@ func permissions() []permission {
 			"the lock against other harnesses, in kube-system; whether kubelets renew theirs, in kube-node-lease", nil},
 		{"discovery.k8s.io", "endpointslices", "list", "where the API servers are", nil},
 		{"", "events", "list watch", "recorded: what the control plane says", nil},
-		{"", "persistentvolumeclaims", "get list watch delete", "recorded; claims of instances that were scaled down", nil},
+		{"", "persistentvolumeclaims", "get list watch delete", "recorded; claims of instances scaled down", nil},
 		{"", "persistentvolumes", "get list watch create delete update", "recorded; the workload's local volumes", nil},
 		{"apps", "statefulsets", "get list watch", "recorded: the set under test", nil},
 		{"apps", "statefulsets", "create delete patch update", "make, scale and update the set under test", set},
@@ -91,7 +91,7 @@ rules:
 			strings.ReplaceAll(one.verbs, " ", ", "))
 	}
 	if x := p.Workload.External; x != nil && x.Namespace == "" {
-		b.WriteString("# The objects in the workload's manifests are not listed: add get, create and delete for them.\n")
+		b.WriteString("# Objects in the workload's manifests are not listed: add get, create and delete of them.\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

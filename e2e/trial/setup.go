@@ -119,6 +119,9 @@ func (c *runner) connect(ctx context.Context) error {
 	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return fmt.Errorf("make dynamic client of cluster %q: %w", c.Cluster.Name(), err)
 	}
+	if c.Events {
+		c.rec.events = newAnnouncer(ctx, c.kube, c.namespace(), c.RunID, c.log.With("part", "events"))
+	}
 	if c.nodes, err = c.Cluster.Nodes(ctx); err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", c.Cluster.Name(), err)
 	}
@@ -186,9 +189,12 @@ func (c *runner) keepEvidence(ctx context.Context) error {
 	if c.dynamic == nil {
 		return nil // The cluster was not reached.
 	}
-	errs := make([]error, len(c.nodes)+1)
+	errs := make([]error, len(c.nodes)+2)
 	var all sync.WaitGroup
 	all.Go(func() { errs[len(c.nodes)] = c.keepObjects(ctx) })
+	if cluster, ok := c.Cluster.(clusters.LogExporter); ok {
+		all.Go(func() { errs[len(c.nodes)+1] = cluster.ExportLogs(ctx, c.dir.File(rundir.NodesDir)) })
+	}
 	for i, n := range c.nodes {
 		all.Go(func() {
 			age := bootclock.Now().Sub(c.began) + time.Minute

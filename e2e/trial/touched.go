@@ -182,8 +182,8 @@ func mayStrike(
 			return fmt.Errorf("get pod %q: %w", name, err)
 		}
 		if !slices.Contains(allowed, pod.Spec.NodeName) {
-			errs.Add("--fault-nodes", "add the node, or use another plan", "fault %q strikes node %q, which runs %s and "+
-				"is not on the list", f.Name, pod.Spec.NodeName, name)
+			errs.Add("--fault-nodes", "add the node, or use another plan", "fault %q strikes node %q, which runs %s "+
+				"and is not on the list", f.Name, pod.Spec.NodeName, name)
 		}
 	}
 	return nil

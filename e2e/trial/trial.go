@@ -59,6 +59,7 @@ type RunOptions struct {
 	Progress io.Writer  // One line for each begin and end.
 	Debug    slog.Level
 	Last     bool // Leave is next: the workload may stay, if the cluster is deleted then.
+	Events   bool // Record faults as Kubernetes Events, see announcer.
 }
 
 // runner carries out one trial.
@@ -112,6 +113,8 @@ func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 	endErr := c.end(ctx)
 	out := Outcome{Dir: c.dir, Interrupted: ctx.Err() != nil}
 	out.Report, err = JudgeAndWrite(c.dir, c.Parts.Checks)
+	err = errors.Join(err, c.dir.WriteJSON(rundir.ProwEnd,
+		c.Header.ProwFinished(out.Report.Verdict, time.Now(), out.Interrupted || runErr != nil)))
 	out.Clean = c.removed && slices.ContainsFunc(out.Report.Results, func(r check.Result) bool {
 		return r.Check == check.ResidueAudit().Name && r.Verdict == check.Pass
 	})
@@ -199,7 +202,8 @@ func (p *Place) begin(o RunOptions) (c *runner, err error) {
 	if c.dir, err = rundir.Create(o.RunsDir, o.Plan.Scenario, o.Plan.Seed, now); err != nil {
 		return nil, err
 	}
-	err = errors.Join(c.dir.WriteJSON(rundir.RunFile, o.Header), c.dir.WriteJSON(rundir.PlanFile, o.Plan))
+	err = errors.Join(c.dir.WriteJSON(rundir.RunFile, o.Header), c.dir.WriteJSON(rundir.PlanFile, o.Plan),
+		c.dir.WriteJSON(rundir.ProwStart, o.Header.ProwStarted()))
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +229,7 @@ func (p *Place) begin(o RunOptions) (c *runner, err error) {
 // end keeps the evidence, closes the history and removes what the trial made. It ignores the end of ctx.
 func (c *runner) end(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
+	c.rec.events.stop()
 	c.bounded(ctx, evidenceBound, "keep evidence", c.keepEvidence)
 	c.stopObservers(ctx)
 	c.record(history.KindPhase, history.At(bootclock.Now()), func(e *history.Event) {

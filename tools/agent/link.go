@@ -69,8 +69,8 @@ func (p pipes) Close() error {
 	return errors.Join(errs...)
 }
 
-// startLink reads an identity, keeps its limits, starts the unit that serves with it, and prints the port. The identity lies in memory
-// only: where it would reach a disk nothing is started.
+// startLink reads an identity, keeps its limits, starts the unit that serves with it, and prints the port. The identity
+// lies in memory only: where it would reach a disk nothing is started.
 func startLink(ctx context.Context, std stdio, s link.Session) error {
 	text, err := io.ReadAll(std.in)
 	if err != nil {

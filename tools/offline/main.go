@@ -71,6 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		answer = offline.Answer{Error: err.Error()}
 		errors.As(err, &answer.NotFound)
 		errors.As(err, &answer.BadFile)
+		errors.As(err, &answer.Changes)
 	}
 	encoder := json.NewEncoder(stdout)
 	encoder.SetIndent("", "  ")

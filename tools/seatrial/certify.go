@@ -71,7 +71,7 @@ cluster could not be read.`, reader.QPS),
 	cmd.Flags().BoolVar(&f.pods, "with-pod", false, "read the nodes too, through a pod on each; requires --yes-context")
 	cmd.Flags().StringVar(&f.yes, "yes-context", "", "let --with-pod put pods on the cluster of this context")
 	cmd.Flags().StringVar(&f.to, "to", "", "minor version to upgrade to, for example v1.37 (default: the next one)")
-	outputFlag(cmd, &f.output, "text", "json", "markdown")
+	outputFlag(cmd, &f.output, "text", "json", "yaml", "markdown")
 	cmd.Flags().BoolVar(&f.role, "rbac", false, "print the ClusterRole that the audit needs; reads no cluster")
 	return cmd
 }

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +34,8 @@ type clusterFlags struct {
 	kubernetes string
 	image      string
 	cache      string
+	agreed     bool // To changes of this host.
+	untouched  bool // This host must not change.
 	access     accessFlags
 	yes        string // The context whose cluster may be broken.
 	faultNodes []string
@@ -125,6 +129,32 @@ func (f *clusterFlags) registerImages(cmd *cobra.Command) {
 		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
 	cmd.Flags().StringVar(&f.cache, "cache", "",
 		"directory for builds (default: seatrial below the user's cache directory)")
+	cmd.Flags().BoolVar(&f.agreed, "yes", false,
+		"install packages and start a container engine without a question, where they are missing")
+	cmd.Flags().BoolVar(&f.untouched, "no-host-changes", false,
+		"change nothing on this host but files of seatrial; name the command for what is missing")
+}
+
+// consent is what the flags agree to. At a terminal, what they leave open is asked.
+func (f *clusterFlags) consent(stderr io.Writer) (offline.Consent, error) {
+	switch {
+	case f.agreed && f.untouched:
+		return offline.Consent{}, badArguments("--yes and --no-host-changes exclude each other")
+	case f.agreed:
+		return offline.Consent{Changes: "yes"}, nil
+	case f.untouched:
+		return offline.Consent{Changes: "no"}, nil
+	}
+	return offline.Consent{Ask: func(open *offline.ChangesError) bool {
+		if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+			return false
+		}
+		fmt.Fprint(stderr, visible("This host must be changed first:\n  "+strings.Join(open.Changes, "\n  ")+
+			"\nGo on? [y/N] "))
+		var answer string
+		_, err := fmt.Scanln(&answer)
+		return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(answer))
+	}}, nil
 }
 
 // options finds or makes the container engine and returns the options of a cluster that all plans fit on; only the
@@ -154,6 +184,9 @@ func (f *clusterFlags) options(
 	if f.yes != "" {
 		return m, badArguments("--yes-context is for a cluster named by --kubeconfig or --context")
 	}
+	if m.Consent, err = f.consent(stderr); err != nil {
+		return m, err
+	}
 	if m.KubernetesVersion, err = f.version(first); err != nil {
 		return m, err
 	}
@@ -161,7 +194,7 @@ func (f *clusterFlags) options(
 		return m, err
 	}
 	m.Log = quiet(stderr)
-	found, err := offline.Tool{Progress: stderr, Log: m.Log}.EnsureEngine(ctx)
+	found, err := offline.Tool{Progress: stderr, Log: m.Log, Consent: m.Consent}.EnsureEngine(ctx)
 	if err != nil {
 		return m, fmt.Errorf("set up the host: %w", err)
 	}

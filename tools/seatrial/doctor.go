@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/clusters/offline"
@@ -15,14 +17,17 @@ func newDoctor() *cobra.Command {
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs, Images: []doctor.Image{
-				{Ref: offline.NodeImageRepository, Fix: "seatrial setup"},
+				{Ref: offline.NodeImageRepository, Fix: offline.EnsureCommand},
 			}})
 			if err != nil {
 				return err
 			}
 			write := rep.WriteText
-			if output == "json" {
+			switch output {
+			case "json":
 				write = rep.WriteJSON
+			case "yaml":
+				write = func(w io.Writer) error { return writeYAML(w, rep.WriteJSON) }
 			}
 			if err := write(cmd.OutOrStdout()); err != nil {
 				return err
@@ -33,7 +38,7 @@ func newDoctor() *cobra.Command {
 			return nil
 		},
 	}
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output, "text", "json", "yaml")
 	cmd.Flags().StringVar(&runs, "runs", ".", "parent of the run directories, whose disk is checked")
 	return cmd
 }

@@ -72,7 +72,7 @@ The exit code does not depend on what is found.`,
 	cmd.Flags().StringVar(&f.set, "statefulset", "", "NAMESPACE/NAME of a StatefulSet of a cluster, instead of RUNDIR")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster, with --statefulset (default: $KUBECONFIG, or ~/.kube/config)")
-	outputFlag(cmd, &f.output, "text", "json")
+	outputFlag(cmd, &f.output, "text", "json", "yaml")
 	cmd.ValidArgsFunction = completeRuns
 	return cmd
 }

@@ -28,7 +28,10 @@ func newJudge() *cobra.Command {
 	var output string
 	var all bool
 	cmd := &cobra.Command{
-		Use:   "judge RUNDIR",
+		Use: "judge RUNDIR",
+
+		Aliases: []string{"analyze"}, // Jepsen's word.
+
 		Short: "Judge a saved run again; needs no cluster and writes nothing",
 		Long: `Judge loads the history of a run and judges it with every check. With the judges that judged the live run
 the verdict is the same, byte for byte with -o json. The exit code is that of run. The plan comes from the history; if
@@ -49,7 +52,8 @@ plan.json is missing or contradicts it, that is a warning.`,
 			return verdictExit(j.Report.Verdict)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "summary", "html", "junit", "chronicle", "perfetto")
+	outputFlag(cmd, &output, "text", "json", "yaml", "summary", "html", "junit", "chronicle", "perfetto", "metrics",
+		"annotations")
 	allFlag(cmd, &all)
 	return cmd
 }
@@ -88,10 +92,11 @@ func show(cmd *cobra.Command, path, output string, all, open bool) error {
 
 // showFlags are the flags of the commands that show a run.
 func showFlags(cmd *cobra.Command, output *string, all, open *bool) {
-	o := outputFlag(cmd, output, "text", "summary", "html", "json", "junit", "chronicle", "perfetto")
-	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json (the verdict), junit, " +
-		"chronicle (what happened to one volume, and when, in about 60 lines), or perfetto (a trace for " +
-		"ui.perfetto.dev)"
+	o := outputFlag(cmd, output, "text", "summary", "html", "json", "yaml", "junit", "chronicle", "perfetto", "metrics",
+		"annotations")
+	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json or yaml (the verdict), junit, " +
+		"chronicle (what happened to one volume, and when, in about 60 lines), perfetto (a trace for " +
+		"ui.perfetto.dev), metrics (for Prometheus), or annotations (for Grafana)"
 	cmd.Flags().BoolVar(open, "open", false, "write the page as report.html beside the run and open it in the browser")
 	allFlag(cmd, all)
 }
@@ -162,12 +167,18 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 		return report.WriteSummary(w, j)
 	case "json":
 		return report.WriteVerdict(w, j.Report)
+	case "yaml":
+		return writeYAML(w, func(w io.Writer) error { return report.WriteVerdict(w, j.Report) })
 	case "junit":
 		return report.WriteJUnit(w, j)
 	case "chronicle":
 		return report.WriteChronicle(w, j, o)
 	case "perfetto":
 		return report.WriteTrace(w, j)
+	case "metrics":
+		return report.WriteMetrics(w, j)
+	case "annotations":
+		return report.WriteAnnotations(w, j)
 	}
 	return page.Write(w, j)
 }
@@ -211,12 +222,7 @@ func verdictExit(v check.Verdict) error {
 
 // wantsColor reports whether w is a terminal and NO_COLOR is unset (no-color.org).
 func wantsColor(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return os.Getenv("NO_COLOR") == "" && terminal(w)
 }
 
 // say writes a message for people.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,6 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/scenarios"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
+	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -24,6 +27,7 @@ type entry struct {
 	Name    string      `json:"name"`
 	Summary string      `json:"summary"`
 	Details [][2]string `json:"details,omitempty"` // Heading and text, in order; describe prints them.
+	Labels  []string    `json:"labels,omitempty"`  // Of a scenario or case; --label-filter selects by them.
 }
 
 // kinds returns what can be listed.
@@ -39,37 +43,41 @@ func entries(kind string) ([]entry, bool) {
 	case "audit":
 		for _, r := range audit.Rules() {
 			detail := [][2]string{{"why", r.Why}, {"source", r.Source}, {"fix", r.Fix}}
-			list = append(list, entry{r.Name, r.Looks, detail})
+			list = append(list, entry{Name: r.Name, Summary: r.Looks, Details: detail})
 		}
 	case "cases":
 		for _, c := range parts.Cases {
-			list = append(list, entry{c.Name, c.Summary, caseDetails(c)})
+			list = append(list, entry{c.Name, c.Summary, caseDetails(c), labelsOf(c)})
 		}
 	case "storages":
 		for _, s := range parts.Storages {
-			list = append(list, entry{s.Name, s.Summary, nil})
+			list = append(list, entry{Name: s.Name, Summary: s.Summary})
 		}
 	case "checks":
 		for _, c := range parts.Checks {
-			list = append(list, entry{c.Name, c.Promise, [][2]string{{"source", c.Source}}})
+			detail := [][2]string{{"holds", string(c.When)}, {"source", c.Source}}
+			list = append(list, entry{Name: c.Name, Summary: c.Promise, Details: detail})
 		}
 	case "faults":
 		for _, f := range parts.Faults {
-			list = append(list, entry{f.Name, f.Summary, faultDetails(f)})
+			list = append(list, entry{Name: f.Name, Summary: f.Summary, Details: faultDetails(f)})
 		}
 	case "scenarios":
 		for _, s := range parts.Scenarios {
-			list = append(list, entry{s.Name, s.Summary, [][2]string{{"expect", s.Expect}}})
+			list = append(list, entry{s.Name, s.Summary, [][2]string{{"expect", s.Expect}}, labelsOf(s)})
 		}
 	case "workloads":
 		for _, w := range parts.Workloads {
-			list = append(list, entry{w.Name, w.Summary, nil})
+			list = append(list, entry{Name: w.Name, Summary: w.Summary})
 		}
 	default:
 		return nil, false
 	}
 	return list, true
 }
+
+// labelsOf returns the labels of a scenario or case; no label depends on the seed.
+func labelsOf(c plan.Case) []string { return nightly.Labels(c, plan.Make(c, 1)) }
 
 func caseDetails(c plan.Case) [][2]string {
 	sign := fmt.Sprintf("check %s finds: %q", c.Finding.Check, c.Finding.Says)
@@ -85,12 +93,13 @@ func caseDetails(c plan.Case) [][2]string {
 }
 
 func newList() *cobra.Command {
-	var output string
+	var output, filter string
 	what := strings.Join(kinds(), "|")
 	cmd := &cobra.Command{
-		Use:       "list [" + what + "]",
-		Short:     "List what there is: of one kind, or of all",
-		Example:   "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name",
+		Use:   "list [" + what + "]",
+		Short: "List what there is: of one kind, or of all",
+		Example: "  seatrial list\n  seatrial list faults -o json\n  seatrial list scenarios -o name\n" +
+			"  seatrial list scenarios --label-filter 'mysql && !node-reboot'",
 		ValidArgs: kinds(),
 		Args:      atMost(what),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,13 +107,22 @@ func newList() *cobra.Command {
 			if len(args) == 0 && output == "markdown" {
 				return badArguments("output markdown is of one kind; give %s", what)
 			}
+			if filter != "" && len(args) > 0 && args[0] != "scenarios" && args[0] != "cases" {
+				return badArguments("--label-filter is for scenarios and cases: only they have labels")
+			}
+			selects, err := parseLabelFilter(filter)
+			if err != nil {
+				return err
+			}
+			wanted := func(e entry) bool { return filter == "" || len(e.Labels) > 0 && selects(e.Labels) }
 			if len(args) == 0 {
-				return writeAll(w, output)
+				return writeAll(w, wanted, output)
 			}
 			list, ok := entries(args[0])
 			if !ok {
 				return badArguments("%q cannot be listed%s; give %s", args[0], didYouMean(args[0], kinds()), what)
 			}
+			list = slices.DeleteFunc(list, func(e entry) bool { return !wanted(e) })
 			if output == "markdown" {
 				return writeMarkdown(w, args[0], list)
 			}
@@ -112,21 +130,25 @@ func newList() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &output, "text", "name", "json", "yaml", "markdown").Usage += " (of one kind)"
+	labelFilterFlag(cmd, &filter)
 	return cmd
 }
 
 // writeAll writes the lists of all kinds.
-func writeAll(w io.Writer, output string) error {
-	if output == "json" || output == "yaml" {
-		all := map[string][]entry{}
-		for _, k := range kinds() {
-			all[k], _ = entries(k)
+func writeAll(w io.Writer, wanted func(entry) bool, output string) error {
+	all := map[string][]entry{}
+	for _, k := range kinds() {
+		list, _ := entries(k)
+		list = slices.DeleteFunc(list, func(e entry) bool { return !wanted(e) })
+		if len(list) > 0 {
+			all[k] = list
 		}
-		_, err := writeData(w, all, output)
+	}
+	if done, err := writeData(w, all, output); done {
 		return err
 	}
-	for i, k := range kinds() {
-		list, _ := entries(k)
+	for i, k := range slices.Sorted(maps.Keys(all)) {
+		list := all[k]
 		if output == "text" {
 			if i > 0 {
 				fmt.Fprintln(w)
@@ -174,10 +196,23 @@ func writeData(w io.Writer, v any, output string) (bool, error) {
 	return true, err
 }
 
+// writeYAML writes as YAML what is written as JSON.
+func writeYAML(w io.Writer, asJSON func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := asJSON(&text); err != nil {
+		return err
+	}
+	data, err := yaml.JSONToYAML(text.Bytes())
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
+}
+
 // writeMarkdown writes a list as the page that docs/ keeps of it: a row per entry, with the details worth a column.
 func writeMarkdown(w io.Writer, kind string, list []entry) error {
 	columns := map[string][]string{
-		"audit": {"why", "source", "fix"}, "cases": {"affected", "shown by"}, "checks": {"source"},
+		"audit": {"why", "source", "fix"}, "cases": {"affected", "shown by"}, "checks": {"holds", "source"},
 		"faults": {"shown", "needs", "on kind", "on existing"}, "scenarios": {"expect"},
 	}[kind]
 	singular := strings.TrimSuffix(kind, "s")
@@ -236,10 +271,13 @@ func newDescribe() *cobra.Command {
 			if done, err := writeData(cmd.OutOrStdout(), list[i], output); done {
 				return err
 			}
+			if output == "name" {
+				return writeEntries(cmd.OutOrStdout(), list[i:i+1], output)
+			}
 			return describe(cmd.OutOrStdout(), args[0], list[i])
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "yaml")
+	outputFlag(cmd, &output, "text", "name", "json", "yaml")
 	return cmd
 }
 

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -64,6 +66,51 @@ func TestEveryFaultSaysWhatItTakes(t *testing.T) {
 		for _, p := range d.Takes {
 			if !slices.Contains(plan.Parts(), p) {
 				t.Errorf("%s takes %q, which is no part", d.Name, p)
+			}
+		}
+	}
+}
+
+// TestLabelFilter selects scenarios and cases in Ginkgo's language, the same for list and nightly.
+func TestLabelFilter(t *testing.T) {
+	for filter, want := range map[string]struct{ in, out string }{
+		"smoke":                        {"smoke", "smoke-disk"},
+		"/^smoke/ && !light":           {"smoke-disk", "set-scale-light"},
+		"light && !kubelet-kill":       {"set-scale-light", "set-scale-light-kubelet-kill"},
+		"light && (kubelet-kill || 0)": {"set-scale-light-kubelet-kill", "set-scale-light"},
+		"LIGHT, mysql":                 {"set-scale-light", ""},
+		"!mysql":                       {"set-scale-light", "smoke"},
+	} {
+		got := ask(t, "list", "scenarios", "-o", "name", "--label-filter", filter)
+		names := strings.Fields(got.stdout)
+		if got.code != exitPass || !slices.Contains(names, want.in) || slices.Contains(names, want.out) {
+			t.Errorf("%q: %+v, want %s and not %s", filter, got, want.in, want.out)
+		}
+		for _, name := range strings.Fields(ask(t, "list", "-o", "name", "--label-filter", filter).stdout) {
+			if _, isCase := trial.AllParts().Case(name); !isCase && !slices.Contains(names, name) {
+				t.Errorf("%q: list without a word has %s", filter, name)
+			}
+		}
+		for _, u := range nightList(t, filter).Units {
+			if _, isCase := trial.AllParts().Case(u.Name); !isCase && !slices.Contains(names, u.Name) {
+				t.Errorf("%q: nightly selects %s, list does not", filter, u.Name)
+			}
+		}
+	}
+}
+
+// TestLabels holds that labels are lower case, as a filter's words are, and the same for every seed.
+func TestLabels(t *testing.T) {
+	word := regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+	for _, c := range trial.AllParts().All() {
+		for _, l := range labelsOf(c) {
+			if !word.MatchString(l) {
+				t.Errorf("label %q of %s", l, c.Name)
+			}
+		}
+		for seed := range uint64(20) {
+			if got := nightly.Labels(c, plan.Make(c, seed+1)); !slices.Equal(got, labelsOf(c)) {
+				t.Errorf("labels of %s: %v with seed %d, %v with seed 1", c.Name, got, seed+1, labelsOf(c))
 			}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // Kubeconfigs with OIDC, as kubectl takes them.
 	"k8s.io/klog/v2"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -114,6 +115,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exit.code
 	}
 	fmt.Fprintf(stderr, "error: %s\n", visible(err.Error()))
+	if errors.As(err, new(offline.NotLinuxError)) || errors.As(err, new(*offline.ChangesError)) {
+		return exitArguments
+	}
 	return exitHarness
 }
 

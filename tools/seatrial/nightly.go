@@ -12,12 +12,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/onsi/ginkgo/v2/types"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
@@ -53,7 +55,7 @@ with the same --runs continues where the last one ended, however it ended. The e
 outcomes were as expected, 1 if one was certainly not, 2 if one is missing or could not be shown. A trial that does not
 fit into the rest of the budget does not start; one that has started is not cut short.`,
 		Example: "  seatrial nightly --budget 8h\n" +
-			"  seatrial nightly --budget 1h --select 'light+!node-reboot,smoke*'\n" +
+			"  seatrial nightly --budget 1h --label-filter 'light && !node-reboot || /^smoke/'\n" +
 			"  seatrial nightly --budget 2h --shard 2/7\n  seatrial nightly merge shards/*",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,11 +78,11 @@ fit into the rest of the budget does not start; one that has started is not cut 
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including making clusters")
 	cmd.Flags().StringVar(&f.shard, "shard", "1/1",
 		"part i of n, from 1 on; with job/n, i is $JOB_COMPLETION_INDEX + 1")
-	cmd.Flags().StringVar(&f.selection, "select", "", "only these: globs of names, or labels, separated by commas; "+
-		"+ joins what must all match, ! negates")
+	labelFilterFlag(cmd, &f.selection)
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
 	cmd.Flags().Uint64Var(&f.run.seed, "seed", 1, "seed of the list; further seeds are drawn from it and the commit")
 	cmd.Flags().BoolVar(&f.list, "list", false, "print the list and touch nothing")
+	f.run.registerEvents(cmd)
 	cmd.Flags().BoolVarP(&f.run.verbose, "verbose", "v", false, "write debug detail to harness.log")
 	cmd.AddCommand(newNightlyMerge())
 	return cmd
@@ -107,7 +109,7 @@ func (f *nightlyFlags) parts() (list nightly.List, i, n int, err error) {
 	switch {
 	case err != nil:
 	case len(list.Units) == 0:
-		err = badArguments("--select %q selects nothing; see `seatrial nightly --list`", f.selection)
+		err = badArguments("--label-filter %q selects nothing; see `seatrial nightly --list`", f.selection)
 	case n > len(list.Units): // A part without units would end UNKNOWN.
 		err = badArguments("--shard is %q, and the list has %d units: give at most that many parts", f.shard,
 			len(list.Units))
@@ -156,21 +158,42 @@ func commitOrProgram() (string, error) {
 
 // units makes the units of all scenarios and cases that are selected.
 func units(b nightly.Build, selection string, seed func(name string) uint64) ([]nightly.Unit, error) {
+	selects, err := parseLabelFilter(selection)
+	if err != nil {
+		return nil, err
+	}
 	var out []nightly.Unit
 	for _, c := range trial.AllParts().All() {
 		u, err := nightly.NewUnit(c, b, seed(c.Name))
 		if err != nil {
 			return nil, err
 		}
-		selected, err := u.Selects(selection)
-		if err != nil {
-			return nil, badArguments("--select: %w", err)
-		}
-		if selected {
+		if selects(u.Labels) {
 			out = append(out, u)
 		}
 	}
 	return out, nil
+}
+
+// labelFilterFlag adds the flag that selects by labels, in the language of Ginkgo.
+func labelFilterFlag(cmd *cobra.Command, filter *string) {
+	cmd.Flags().StringVar(filter, "label-filter", "", "only those whose labels match, in the language of Ginkgo: "+
+		"!, &&, ||, (), and /regexp/; the name is a label")
+}
+
+// parseLabelFilter reads a filter; the empty one selects all.
+func parseLabelFilter(filter string) (types.LabelFilter, error) {
+	selects, err := types.ParseLabelFilter(filter)
+	if err == nil {
+		return selects, nil
+	}
+	why := err.Error()
+	var syntax types.GinkgoError
+	if errors.As(err, &syntax) { // It is coloured, and begins with the filter.
+		why = regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(strings.TrimSpace(syntax.Message), "")
+		why = strings.TrimSpace(why[strings.LastIndexByte(why, '\n')+1:])
+	}
+	return nil, badArguments("--label-filter %q: %s See `seatrial list scenarios -o json` for labels", filter, why)
 }
 
 func writeUnits(w io.Writer, part nightly.List) error {
@@ -487,7 +510,7 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 	header.Unit = u.ID
 	out, err := n.place.Run(ctx, trial.RunOptions{
 		Plan: u.Plan, RunsDir: n.flags.runs, Header: header, Progress: plainly{n.stderr},
-		Debug: n.flags.level(),
+		Debug: n.flags.level(), Events: n.flags.events,
 	})
 	n.trials++
 	a, counts := outcomeOf(u, out, err, begin, time.Since(begin))

@@ -55,7 +55,7 @@ the ClusterRole that the plan needs on an existing cluster.`,
 			return writeTouched(cmd.Context(), plainly{cmd.OutOrStdout()}, p, f.cluster.access)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "rbac")
+	outputFlag(cmd, &output, "text", "json", "yaml", "rbac")
 	seedFlag(cmd, &f.seed)
 	f.cluster.access.registerContext(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")
@@ -143,7 +143,7 @@ namespace of the trial.`,
 			return writePlan(cmd.OutOrStdout(), p, output)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output, "text", "json", "yaml", "rbac")
 	seedFlag(cmd, &around.Seed)
 	flags := cmd.Flags()
 	flags.IntVar(&around.Replicas, "replicas", 3, "replicas of the database")

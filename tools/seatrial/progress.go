@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -26,15 +27,36 @@ type narrator struct {
 	said   time.Time
 	spoke  time.Time // When something was written last, repetitions included.
 	status func() string
+	redraw bool // A line that is drawn again each second, in place of repetitions: w is a terminal.
+	drawn  bool // It stands there.
 }
 
 func newNarrator(w io.Writer) *narrator {
-	return &narrator{w: w, now: time.Now, spoke: time.Now(), status: func() string { return "" }}
+	return &narrator{w: w, now: time.Now, spoke: time.Now(), status: func() string { return "" }, redraw: terminal(w)}
+}
+
+// terminal reports whether w is a terminal.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// erase removes the line that is redrawn.
+func (n *narrator) erase() {
+	if n.drawn {
+		n.drawn = false
+		fmt.Fprint(n.w, "\r\x1b[K")
+	}
 }
 
 func (n *narrator) Write(data []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.erase()
 	n.spoke = n.now()
 	n.rest = append(n.rest, data...)
 	if end := bytes.LastIndexByte(n.rest, '\n'); end >= 0 {
@@ -54,14 +76,40 @@ func (n *narrator) follow(p *trial.Place) {
 	n.status = p.Status
 }
 
+// columns is how wide a redrawn line is at most: one that wraps cannot be erased.
+const columns = 79
+
 // tick repeats the last line if nothing was said for long. It does not break into a line that has not ended.
 func (n *narrator) tick() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.redraw {
+		n.draw()
+		return
+	}
 	if now := n.now(); n.last != "" && len(n.rest) == 0 && now.Sub(n.spoke) >= silence {
 		n.spoke = now
 		fmt.Fprintf(n.w, "  ... for %s: %s\n", now.Sub(n.said).Round(time.Second), n.last)
 	}
+}
+
+// draw draws how long the last line is true already, and how long it will be if it says so.
+func (n *narrator) draw() {
+	if n.last == "" || len(n.rest) > 0 {
+		return
+	}
+	since := n.now().Sub(n.said)
+	text := fmt.Sprintf("  ... %s", since.Round(time.Second))
+	about := regexp.MustCompile(`\babout ([0-9hms]+)`)
+	if found := about.FindStringSubmatch(n.last); found != nil {
+		if d, err := time.ParseDuration(found[1]); err == nil && d > since {
+			text += fmt.Sprintf(", about %s left", (d - since).Round(time.Second))
+		}
+	}
+	line := []rune(visible(text + ": " + n.last))
+	n.erase()
+	n.drawn = true
+	fmt.Fprint(n.w, string(line[:min(columns, len(line))]))
 }
 
 // stands says where the command stands.
@@ -75,6 +123,7 @@ func (n *narrator) stands() {
 	if n.last != "" {
 		text += fmt.Sprintf("the last message is %s old: %s\n", n.now().Sub(n.said).Round(time.Second), n.last)
 	}
+	n.erase()
 	n.spoke = n.now()
 	fmt.Fprint(n.w, visible(text))
 }

@@ -49,6 +49,25 @@ func TestSilenceIsBroken(t *testing.T) {
 	})
 }
 
+// TestTerminalIsRedrawn holds that a wait is one line at a terminal, which gives way to messages.
+func TestTerminalIsRedrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		n := newNarrator(&out)
+		n.redraw = true
+		say(n, "node image 2/11: compile kubernetes v1.37.0 (about 11m on two idle cores)")
+		time.Sleep(61 * time.Second)
+		out.Reset()
+		n.tick()
+		n.tick()
+		say(n, "done")
+		const line = "  ... 1m1s, about 9m59s left: node image 2/11: compile kubernetes v1.37.0 (abou"
+		if got, want := out.String(), line+"\r\x1b[K"+line+"\r\x1b[Kdone\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
 // TestSIGUSR1IsAnswered starts this test as seatrial, which waits for its input, and asks it where it stands.
 func TestSIGUSR1IsAnswered(t *testing.T) {
 	if os.Getenv("SEATRIAL_TEST_MAIN") != "" {

@@ -172,7 +172,7 @@ func (f *reproduceFlags) repeat(
 		}
 		out, err := place.Run(ctx, trial.RunOptions{
 			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: plainly{stderr}, Debug: f.run.level(),
-			Last: last && !f.run.keep && i == runs-1,
+			Last: last && !f.run.keep && i == runs-1, Events: f.run.events,
 		})
 		if err != nil {
 			return place, err

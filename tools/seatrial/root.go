@@ -50,6 +50,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newReport(),
 		newReproduce(),
 		newRun(),
+		newServe(),
 		newSetup(),
 		newVersions(),
 		newVerify(),

@@ -30,6 +30,7 @@ type runFlags struct {
 	runs     string
 	keep     bool
 	verbose  bool
+	events   bool
 
 	ran func(*rundir.Dir) error // Called after the trial with its run directory, unless nil.
 }
@@ -71,6 +72,12 @@ func (f *runFlags) register(cmd *cobra.Command) {
 		"parent of the run directories ($ARTIFACTS/runs if that is set)")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster; --reuse uses it again")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write debug detail to harness.log")
+	f.registerEvents(cmd)
+}
+
+func (f *runFlags) registerEvents(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.events, "events", false,
+		"record faults as Kubernetes Events of the nodes and pods that they hurt")
 }
 
 // defaultRunsDir honours $ARTIFACTS, as Prow and others set it.
@@ -129,6 +136,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	}
 	out, err := place.Run(ctx, trial.RunOptions{
 		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: plainly{stderr}, Debug: f.level(), Last: !f.keep,
+		Events: f.events,
 	})
 	f.leave(ctx, place, "run "+p.Scenario, stderr)
 	if f.ran != nil && out.Dir != nil {
@@ -226,7 +234,10 @@ func (f *runFlags) leave(ctx context.Context, place *trial.Place, command string
 			say(stderr, "the cluster stays locked for up to a minute: %v", err)
 		}
 		say(stderr, "cluster %s is kept; `seatrial %s --cluster %s --reuse` reuses it, "+
-			"`seatrial clean` deletes it", name, command, name)
+			"`seatrial clean --cluster %s` deletes it", name, command, name, name)
+		if file := place.Kubeconfig(); file != "" {
+			say(stderr, "to look at it: kubectl --kubeconfig %s --context kind-%s get pods -A", file, name)
+		}
 	} else if err := place.Leave(ctx); err != nil {
 		say(stderr, "could not leave the cluster: %v; `seatrial clean` tries again", err)
 	}

@@ -78,7 +78,7 @@ func (f *clusterFlags) setup(
 		return offline.Images{}, m, err
 	}
 	m.Storages = plan.Storages()
-	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log}
+	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log, Consent: m.Consent}
 	var images offline.Images
 	switch {
 	case save != "":

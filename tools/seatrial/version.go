@@ -51,10 +51,14 @@ func newVersion() *cobra.Command {
 			if done, err := writeData(cmd.OutOrStdout(), readBuild(), output); done {
 				return err
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), readBuild())
+			var shown any = readBuild()
+			if output == "name" {
+				shown = readBuild().Version
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), shown)
 			return err
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "yaml")
+	outputFlag(cmd, &output, "text", "name", "json", "yaml")
 	return cmd
 }

@@ -21,6 +21,12 @@ func newVersions() *cobra.Command {
 			if done, err := writeData(cmd.OutOrStdout(), offline.Releases(), output); done {
 				return err
 			}
+			if output == "name" {
+				for _, r := range offline.Releases() {
+					fmt.Fprintln(cmd.OutOrStdout(), r.Kubernetes)
+				}
+				return nil
+			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "KUBERNETES\tETCD\tCOREDNS\tPAUSE\t")
 			for _, r := range offline.Releases() {
@@ -33,7 +39,7 @@ func newVersions() *cobra.Command {
 			return w.Flush()
 		},
 	}
-	outputFlag(cmd, &output, "text", "json")
+	outputFlag(cmd, &output, "text", "name", "json", "yaml")
 	cmd.AddCommand(newVersionsAdd())
 	return cmd
 }

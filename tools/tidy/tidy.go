@@ -72,7 +72,7 @@ func owned() []owner {
 		{"database/sql", []string{"fixtures/mysql"}},
 		{"github.com/chaos-mesh", []string{"chaos/fault/chaosmesh"}},
 		{"github.com/go-sql-driver/mysql", []string{"fixtures/mysql"}},
-		{"github.com/onsi/ginkgo", []string{"e2e/suites"}},
+		{"github.com/onsi/ginkgo", []string{"e2e/suites", "tools/seatrial"}}, // Its label filters.
 		{"github.com/onsi/gomega", []string{"e2e/suites"}},
 		{"sigs.k8s.io/kind", []string{"clusters/kind", "tools/offline"}},
 	}
@@ -143,6 +143,7 @@ func Check(root fs.FS) ([]string, error) {
 		}
 	}
 	unlisted(files, report)
+	unlabelled(files, report)
 	return out, nil
 }
 
@@ -262,6 +263,41 @@ func unlisted(files []source, report func(token.Pos, string, ...any)) {
 			}
 		}
 	}
+}
+
+// unlabelled finds API objects that are created without labels: each has clusters.ManagedByLabel. An ObjectMeta with a
+// name and no labels is right only for what is no object, such as an eviction.
+func unlabelled(files []source, report func(token.Pos, string, ...any)) {
+	for _, f := range files {
+		makes := within([]string{"chaos", "clusters", "fixtures"}, f.dir())
+		if f.test() || !makes || slices.Contains(unlabelledFiles(), f.path) {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			literal, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if sel, ok := literal.Type.(*ast.SelectorExpr); !ok || sel.Sel.Name != "ObjectMeta" {
+				return true
+			}
+			has := map[string]bool{}
+			for _, e := range literal.Elts {
+				if pair, ok := e.(*ast.KeyValueExpr); ok {
+					has[fmt.Sprint(pair.Key)] = true
+				}
+			}
+			if has["Name"] && !has["Labels"] {
+				report(literal.Pos(), "labels: an object without labels; give it clusters.ManagedByLabel")
+			}
+			return true
+		})
+	}
+}
+
+// unlabelledFiles make an eviction, and a manifest that gets its labels when it is created.
+func unlabelledFiles() []string {
+	return []string{"chaos/fault/object/drain.go", "chaos/fault/chaosmesh/manifest.go"}
 }
 
 // constructor reports whether a function makes something that a list must name.

@@ -49,6 +49,8 @@ func TestRules(t *testing.T) {
 			`import "math/rand/v2"; func _(r *rand.Rand) int { return r.IntN(2) }`, ""},
 		{"no list", "chaos/fault/node/a.go", "func Reboot() fault.Definition { return fault.Definition{} }",
 			"registry"},
+		{"no labels", "fixtures/a.go", `var _ = metav1.ObjectMeta{Name: "a"}`, "labels"},
+		{"labels", "fixtures/a.go", `var _ = metav1.ObjectMeta{Name: "a", Labels: all}`, ""},
 		{"another module", "tools/offline/a.go", imports("e2e/trial/x"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // Name is the name of the fault that Chaos Mesh carries out.
@@ -126,7 +127,9 @@ func (e *experiment) read(manifest json.RawMessage) error {
 	e.kind = obj.GetObjectKind().GroupVersionKind().Kind
 	obj.SetName(strings.ToLower(e.env.Owner.Name()))
 	obj.SetNamespace(e.env.Namespace)
-	obj.SetLabels(map[string]string{undo.OwnerLabel: e.env.Owner.Name()})
+	obj.SetLabels(map[string]string{
+		undo.OwnerLabel: e.env.Owner.Name(), clusters.ManagedByLabel: clusters.ManagedBy,
+	})
 	podsOf(obj).Selector.Pods = map[string][]string{e.env.Namespace: {e.env.Pod}}
 	specOf(obj).FieldByName("Duration").Set(reflect.ValueOf(new(e.env.Life.String())))
 	e.body, err = encode(obj)

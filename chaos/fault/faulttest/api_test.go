@@ -242,6 +242,9 @@ func (w *world) countQuota(a k8stesting.Action) (bool, runtime.Object, error) {
 	defer w.mu.Unlock()
 	if create, ok := a.(k8stesting.CreateAction); ok && !w.inert && w.pod != nil {
 		quota := create.GetObject().(*corev1.ResourceQuota)
+		if quota.Labels[clusters.ManagedByLabel] != clusters.ManagedBy {
+			return true, nil, fmt.Errorf("the quota has the labels %v", quota.Labels)
+		}
 		quota.Status.Hard = quota.Spec.Hard
 		quota.Status.Used = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)}
 	}

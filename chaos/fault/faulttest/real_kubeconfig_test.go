@@ -172,7 +172,8 @@ func TestKilledByKubeconfig(t *testing.T) {
 		t.Skip("NOT RUN: harnesses killed, by kubeconfig, on a real kind cluster; it needs an engine: make long")
 	}
 	if *onlyFaults == "" {
-		*onlyFaults = "cordon,kubelet-freeze,kubelet-kill,kubelet-stop,node-isolate,node-partition,packet-loss,runtime-stop"
+		*onlyFaults = "cordon,kubelet-freeze,kubelet-kill,kubelet-stop,node-isolate,node-partition,packet-loss," +
+			"runtime-stop"
 		defer func() { *onlyFaults = "" }()
 	}
 	m := &matrix{

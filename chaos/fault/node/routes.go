@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/moby/sys/mountinfo"
-
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // volumeRoot is where every node mounts local volumes.
@@ -92,15 +91,15 @@ func volumeMounts(ctx context.Context, node clusters.Node) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(out), func(m *mountinfo.Info) (skip, stop bool) {
-		return !strings.HasPrefix(m.Mountpoint, volumeRoot), false
-	})
+	mounts, err := linux.Mounts(out)
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	points := make([]string, len(mounts))
-	for i, m := range mounts {
-		points[i] = m.Mountpoint
+	var points []string
+	for _, m := range mounts {
+		if strings.HasPrefix(m.Mountpoint, volumeRoot) {
+			points = append(points, m.Mountpoint)
+		}
 	}
 	slices.Sort(points)
 	return slices.Compact(points), nil

@@ -12,6 +12,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // PodQuota creates a ResourceQuota, named after its owner, that allows one pod less than the workload's namespace has:
@@ -54,8 +55,10 @@ func (q *podQuota) Inject(ctx context.Context) error {
 	}
 	limit := *resource.NewQuantity(int64(len(pods.Items)-1), resource.DecimalSI)
 	_, err = q.Kube.CoreV1().ResourceQuotas(q.Namespace).Create(ctx, &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: q.Owner.Name()},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: limit}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: q.Owner.Name(), Labels: map[string]string{clusters.ManagedByLabel: clusters.ManagedBy},
+		},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: limit}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("create ResourceQuota %q: %w", q.Owner.Name(), err)

@@ -12,12 +12,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
-
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
 
@@ -39,13 +38,13 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 
 // mounts reads the mount table of PID 1.
 func (n Node) mounts(context.Context) ([]history.Thing, error) {
-	file, err := os.Open(filepath.Join(n.Root, "proc/1/mountinfo"))
+	table, err := os.ReadFile(filepath.Join(n.Root, "proc/1/mountinfo"))
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := mountinfo.GetMountsFromReader(file, nil)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("read mount table: %w", err)
+	mounts, err := linux.Mounts(string(table))
+	if err != nil {
+		return nil, err
 	}
 	var all []history.Thing
 	for _, m := range mounts {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // FlowState is the state of a flow.
@@ -140,19 +141,13 @@ func (f *flow) report(state FlowState, ended error) FlowReport {
 		r.Error = err.Error()
 		return r
 	}
-	var info *unix.TCPInfo
+	var since uint32
 	var asked error
-	err = raw.Control(func(fd uintptr) {
-		info, asked = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		if asked == nil {
-			// Not tcpi_unacked: it leaves out packets that the node's own firewall drops.
-			r.Pending, asked = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-		}
-	})
+	err = raw.Control(func(fd uintptr) { since, r.Pending, asked = linux.SinceAck(int(fd)) })
 	if err = errors.Join(err, asked); err != nil {
 		r.Error = err.Error()
 		return r
 	}
-	r.LastAck = r.At.Add(-time.Duration(info.Last_ack_recv) * time.Millisecond)
+	r.LastAck = r.At.Add(-time.Duration(since) * time.Millisecond)
 	return r
 }

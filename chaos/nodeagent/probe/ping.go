@@ -18,6 +18,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // Echo is the outcome of the ICMP echo requests to an address. Requests dropped by the node's own firewall count as
@@ -184,7 +185,7 @@ func newPinger(ctx context.Context, address netip.Addr, v Volley) (*pinger, erro
 	raw, err := conn.(*net.IPConn).SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) {
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20)
+			_ = linux.ForceReceiveBuffer(int(fd), 4<<20)
 		})
 	}
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // The size of an InnoDB page, and the bytes flipped in it: they belong to records in a page that is half full.
@@ -96,7 +98,7 @@ func flip(root, file string) (_ *Damage, err error) {
 		return nil, err
 	}
 	// The next read must come from the disk.
-	if err := unix.Fadvise(int(f.Fd()), d.Offset-flipOffset, pageSize, unix.FADV_DONTNEED); err != nil {
+	if err := linux.Forget(int(f.Fd()), d.Offset-flipOffset, pageSize); err != nil {
 		return nil, fmt.Errorf("drop page %d of %q from the page cache: %w", number, file, err)
 	}
 	if _, err := f.ReadAt(page, number*pageSize); err != nil {

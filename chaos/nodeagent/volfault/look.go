@@ -13,6 +13,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // ours begins the names of our files on a volume.
@@ -38,7 +39,7 @@ func Look(pv string, owner undo.Owner) (Report, error) {
 	r := v.report(bootclock.Now())
 	var st unix.Statfs_t
 	if err := unix.Statfs(from.path, &st); err == nil { // It may fail on a file system that is shut down.
-		r.ReadOnly, r.Available = st.Flags&unix.ST_RDONLY != 0, st.Bavail
+		r.ReadOnly, r.Available = st.Flags&linux.MountReadOnly != 0, st.Bavail
 	}
 	r.Tries = from.tries()
 	if root, err := v.root(); err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/fixtures/loopdev"
 )
 
@@ -125,7 +126,7 @@ func unmountAll(ctx context.Context, v Volume) error {
 			}
 			now := volumeOf(mounts, v.Device)
 			for _, m := range slices.Backward(now.Mounts) {
-				if err := unix.Unmount(m.Path, unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+				if err := unix.Unmount(m.Path, linux.NoFollow); err != nil && !errors.Is(err, unix.EINVAL) {
 					return false, "", fmt.Errorf("unmount %q: %w", m.Path, err)
 				}
 			}
@@ -155,14 +156,14 @@ func mountAll(ctx context.Context, v Volume, dev *os.File) error {
 	if slices.Contains(strings.Split(v.Options, ","), "nouuid") { // Another node has the same xfs mounted.
 		data = "nouuid"
 	}
-	if err := unix.Mount(dev.Name(), root, v.FileSystem, 0, data); err != nil {
+	if err := linux.Mount(dev.Name(), root, v.FileSystem, 0, data); err != nil {
 		return fmt.Errorf("mount %s at %q: %w", dev.Name(), root, err)
 	}
 	for _, m := range v.Mounts {
 		if m.Path == root {
 			continue
 		}
-		if err := unix.Mount(filepath.Join(root, m.Root), m.Path, "", unix.MS_BIND, ""); err != nil {
+		if err := linux.Mount(filepath.Join(root, m.Root), m.Path, "", linux.MountBind, ""); err != nil {
 			return fmt.Errorf("bind %q of volume %q at %q: %w", m.Root, v.PV, m.Path, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package volfault
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // table reads the mounts of a process; 0 is this thread.
@@ -28,7 +28,7 @@ func table(pid int) ([]*mountinfo.Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}
-	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(data), nil)
+	mounts, err := linux.Mounts(string(data))
 	if err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}

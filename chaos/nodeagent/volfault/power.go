@@ -17,18 +17,13 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/durable"
-)
-
-// Both ext4 and xfs take FS_IOC_SHUTDOWN: _IOR('X', 125, __u32) of include/uapi/linux/fs.h.
-const (
-	iocShutdown     = 0x8004587d
-	shutdownNoFlush = 2 // FS_SHUTDOWN_FLAGS_NOLOGFLUSH.
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // Shutdown shuts the file system of a directory down without flushing it: every later access is an I/O error. One that
 // is shut down already is no error.
 func Shutdown(dir *os.File) error {
-	err := unix.IoctlSetPointerInt(int(dir.Fd()), iocShutdown, shutdownNoFlush)
+	err := linux.Shutdown(int(dir.Fd()))
 	if err != nil && !errors.Is(err, unix.EIO) {
 		return fmt.Errorf("shut down the file system at %q: %w", dir.Name(), err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters/linux"
 )
 
 // filler is the path of the owner's file that fills the volume.
@@ -27,7 +28,7 @@ func fill(root string, owner undo.Owner) error {
 	}
 	size, piece := int64(0), int64(1)<<30
 	for err == nil && piece >= block {
-		err = unix.Fallocate(int(f.Fd()), 0, size, piece)
+		err = linux.Fallocate(int(f.Fd()), 0, size, piece)
 		switch {
 		case err == nil:
 			size += piece
@@ -66,7 +67,7 @@ func (n *Node) makeReadOnly(ctx context.Context, owner undo.Owner, v Volume) (ki
 		}
 		return await.Until(ctx, "the file system to be read-only", emptyPoll, emptyWithin,
 			func(context.Context) (bool, string, error) {
-				err := unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")
+				err := linux.Mount("", root, "", linux.MountRemount|linux.MountReadOnly, "")
 				return err == nil, "", err
 			})
 	})
@@ -79,10 +80,10 @@ func makeWritable(root string) (string, error) {
 	if err := unix.Statfs(root, &st); err != nil {
 		return "", fmt.Errorf("statfs %q: %w", root, err)
 	}
-	if st.Flags&unix.ST_RDONLY == 0 {
+	if st.Flags&linux.MountReadOnly == 0 {
 		return "", nil
 	}
-	if err := unix.Mount("", root, "", unix.MS_REMOUNT, ""); err != nil {
+	if err := linux.Mount("", root, "", linux.MountRemount, ""); err != nil {
 		return "", fmt.Errorf("make %q writable: %w", root, err)
 	}
 	return "made writable", nil

@@ -343,8 +343,8 @@ func harmless(argv, scripts []string) bool {
 		return !begins("damage", "inflict")
 	}
 	return len(args) > 0 && slices.Contains([]string{
-		"arm", "armed", "disarm", "inspect", "leaks", "ledger", "link", "marks", "probe", "qdisc", "restore-node", "tail",
-		"thaw", "undo", "volumes",
+		"arm", "armed", "disarm", "inspect", "leaks", "ledger", "link", "marks", "probe", "qdisc", "restore-node",
+		"tail", "thaw", "undo", "volumes",
 	}, args[0])
 }
 

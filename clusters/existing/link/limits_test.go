@@ -52,7 +52,7 @@ func TestAgentHoldsToItsLimits(t *testing.T) {
 		{name: "an overflow", ask: ask{"r1-1", "kubelet-kill", -1}, want: "may last longer than 1m0s"},
 		{name: "no owner", ask: ask{"", "kubelet-kill", second}, want: "has no owner"},
 		{name: "the budget is used up", before: []ask{{"r1-1", "kubelet-kill", 60 * second}},
-			ask: ask{"r1-2", "node-partition", 41 * second}, want: "of the budget of 1m40s on node \"n1\", 40s is left"},
+			ask: ask{"r1-2", "node-partition", 41 * second}, want: `of the budget of 1m40s on node "n1", 40s is left`},
 		{name: "the rest of the budget", before: []ask{{"r1-1", "kubelet-kill", 60 * second}},
 			ask: ask{"r1-2", "node-partition", 40 * second}},
 		{name: "no budget", change: func(l *Limits) { l.Total = 0 }, ask: ask{"r1-1", "kubelet-kill", second},

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/moby/sys/mountinfo"
-
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 )
 
@@ -42,7 +41,7 @@ func readMounts(ctx context.Context, node clusters.Node, one *audit.OnNode) erro
 	if err != nil {
 		return fmt.Errorf("read the mounts of node %s: %w", node.Name(), err)
 	}
-	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(table), nil)
+	mounts, err := linux.Mounts(table)
 	if err != nil {
 		return fmt.Errorf("read the mounts of node %s: %w", node.Name(), err)
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/proc"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
@@ -149,6 +150,9 @@ func InstallPackages(ctx context.Context, r proc.Runner, log io.Writer, packages
 	}
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("install %s: not root: run apt-get install %s as root first", what, what)
+	}
+	if os.Getenv(offline.ChangesVariable) != "yes" {
+		return &offline.ChangesError{Changes: []string{"install " + what}, Fix: "apt-get install " + what}
 	}
 	apt := func(args ...string) error {
 		// Somebody else may be installing something at the same time.

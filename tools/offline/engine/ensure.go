@@ -91,6 +91,13 @@ func makeEngine(ctx context.Context, options Options) (Engine, error) {
 		return Engine{}, err
 	}
 	todo := missingSteps(options, &state, lacks.Names())
+	if options.Machine.Getenv(offline.ChangesVariable) != "yes" {
+		open := &offline.ChangesError{}
+		for _, step := range todo {
+			open.Changes = append(open.Changes, step.Name)
+		}
+		return Engine{}, open
+	}
 	fmt.Fprintln(options.Out, "No container engine works here. As root on this host, seatrial will now:")
 	for i, step := range todo {
 		fmt.Fprintf(options.Out, "  %d. %s (about %s)\n", i+1, step.Name, step.About)

@@ -194,7 +194,7 @@ func TestNotFoundError(t *testing.T) {
 		"nerdctl: not installed; " +
 		"podman: its daemon answers, a privileged container does not run: unable to apply caps; " +
 		"need docker, nerdctl or podman with a daemon that runs privileged containers; " +
-		"an engine can be made by root only; fix: seatrial setup"
+		"an engine can be made by root only; fix: seatrial setup --yes"
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("Error (-want +got):\n%s", diff)
 	}

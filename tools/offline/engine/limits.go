@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/system"
 )
 
@@ -25,6 +26,11 @@ func raiseLimits(ctx context.Context, options Options) error {
 		}
 		was, err := strconv.Atoi(strings.TrimSpace(string(text)))
 		if err != nil || was >= floor.Need {
+			continue
+		}
+		if options.Machine.Getenv(offline.ChangesVariable) == "no" {
+			fmt.Fprintf(options.Out, "%s is %d, which may be too low for kind's nodes: sysctl -w %s=%d\n", floor.Path,
+				was, strings.ReplaceAll(strings.TrimPrefix(floor.Path, "/proc/sys/"), "/", "."), floor.Need)
 			continue
 		}
 		if err := recordLimit(ctx, options, floor, was); err != nil {

@@ -38,7 +38,7 @@ type Options struct {
 	// CacheDir keeps what was built.
 	CacheDir string
 	Log      *slog.Logger
-	// Progress gets a line when a step starts, every 20 s while it runs, and when it ends.
+	// Progress gets a line when a step starts and when it ends.
 	Progress io.Writer
 }
 

@@ -45,7 +45,7 @@ func Pin(ctx context.Context, pinsDir string) error {
 
 // Ensure returns the sidecars, linked statically for this machine's architecture, and compiles those that the store in
 // cacheDir lacks: about eight minutes for all on two idle cores with nothing cached. An interrupted call resumes with
-// the sidecar where it stopped. Progress gets a line when compiling starts, every 20 s while it runs, and when it ends.
+// the sidecar where it stopped. Progress gets a line when compiling starts and when it ends.
 func Ensure(ctx context.Context, cacheDir string, progress io.Writer) (offline.Sidecars, error) {
 	return ensure(ctx, gobuild.New(store.Store{Dir: cacheDir}, proc.Exec{}), progress)
 }

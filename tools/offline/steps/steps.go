@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// heartbeat is the interval of progress lines of a running step.
-const heartbeat = 20 * time.Second
-
 // Step is one thing to do.
 type Step struct {
 	Name string
@@ -34,7 +31,7 @@ func Outlook(all []Step) string {
 	return fmt.Sprintf("about %s on two idle cores (%s)", brief(about.Round(time.Minute)), strings.Join(names, ", "))
 }
 
-// Run runs the steps. It writes a line when a step starts, every 20 s while it runs, and when it ends.
+// Run runs the steps. It writes a line when a step starts and when it ends; who reads them breaks the silence.
 func Run(ctx context.Context, out io.Writer, what string, all []Step) error {
 	for i, s := range all {
 		head := fmt.Sprintf("%s %d/%d: %s", what, i+1, len(all), s.Name)
@@ -55,24 +52,14 @@ func Run(ctx context.Context, out io.Writer, what string, all []Step) error {
 
 func (s Step) run(ctx context.Context, out io.Writer, head string) error {
 	start := time.Now()
-	elapsed := func() time.Duration { return time.Since(start).Round(time.Second) }
-	ended := make(chan error, 1)
-	go func() { ended <- s.Do(ctx) }()
-	tick := time.NewTicker(heartbeat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			fmt.Fprintf(out, "%s: %s so far, about %s on two idle cores\n", head, elapsed(), brief(s.About))
-		case err := <-ended:
-			if err != nil {
-				fmt.Fprintf(out, "%s: failed after %s\n", head, elapsed())
-				return err
-			}
-			fmt.Fprintf(out, "%s: done in %s\n", head, elapsed())
-			return nil
-		}
+	err := s.Do(ctx)
+	elapsed := time.Since(start).Round(time.Second)
+	if err != nil {
+		fmt.Fprintf(out, "%s: failed after %s\n", head, elapsed)
+		return err
 	}
+	fmt.Fprintf(out, "%s: done in %s\n", head, elapsed)
+	return nil
 }
 
 // brief formats a duration without zero seconds.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/tools/offline/proc"
 )
 
@@ -46,11 +47,10 @@ func (System) DiskFree(path string) (uint64, error) {
 // MountEvents asks the kernel for a fanotify group of mount events, and gives it back at once. It needs
 // CAP_SYS_ADMIN and Linux 6.15.
 func (System) MountEvents() error {
-	group, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_REPORT_MNT|unix.FAN_CLOEXEC, unix.O_RDONLY)
-	if err != nil {
+	if err := linux.MountEvents(); err != nil {
 		return fmt.Errorf("ask for fanotify mount events: %w", err)
 	}
-	return unix.Close(group)
+	return nil
 }
 
 // Run runs a command as proc.Exec does, and returns its standard output.

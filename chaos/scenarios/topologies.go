@@ -40,8 +40,8 @@ func topologies() []plan.Scenario {
 		}
 		if topology.name == plan.TopologyGroup {
 			// Its members decide by themselves: a cut from the control plane alone is none for them.
-			troubles[3].summary = "The nodes of the primary and of another instance are cut off from each other under " +
-				"load; both reach the third."
+			troubles[3].summary = "The nodes of the primary and of another instance are cut off from each other " +
+				"under load; both reach the third."
 			troubles[3].fault = func() plan.Step {
 				return With(Within("node-isolate", 0, 5*time.Minute, Load(40)), plan.Params{"peer": 1})
 			}

@@ -113,8 +113,8 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.yes, "yes-context", "",
 		"confirm that the existing cluster of this context may be broken; without it nothing is touched")
 	cmd.Flags().StringSliceVar(&f.faultNodes, "fault-nodes", nil,
-		"the only nodes of an existing cluster that faults may strike (default: its workers, and its control plane for "+
-			"faults of that)")
+		"the only nodes of an existing cluster that faults may strike (default: its workers, and its control plane "+
+			"for faults of that)")
 	cmd.Flags().DurationVar(&f.budget, "fault-budget", 0,
 		"how long faults on an existing cluster may last, added up (default: what the plan needs)")
 	cmd.Flags().StringVar(&f.name, "cluster", defaultCluster, "name of the kind cluster")

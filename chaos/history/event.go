@@ -126,6 +126,7 @@ type OpFunc string
 const (
 	OpInsert OpFunc = "insert" // Append one row (client, seq, payload, crc) in a transaction of its own.
 	OpRead   OpFunc = "read"   // Read one row back by (client, seq).
+	OpTxn    OpFunc = "txn"    // Carry out Op.Txn.
 )
 
 // Op is an invocation or a completion. Invocation and completion of one operation share (Client, Number); Number
@@ -144,6 +145,7 @@ type Op struct {
 	Intact *bool  `json:"intact,omitempty"` // For a read that found it: stored crc equals the payload's.
 	Server string `json:"server,omitempty"` // @@server_uuid of the server that answered.
 	Error  string `json:"error,omitempty"`
+	Txn    *Txn   `json:"txn,omitempty"`
 }
 
 // Row is one row as read back from the server.

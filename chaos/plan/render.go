@@ -78,6 +78,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	}
 	line("clients", !wl.Light, "%d for %s, one operation every %s%s; %d quiet rows",
 		wl.Clients, whose, wl.Interval, silent, wl.QuietRows)
+	line("clients", wl.Transactions > 0, "%d more for %s carry out transactions on lists", wl.Transactions, whose)
 	line("hurt", bounds.MaxNodes > 0, "at most %s at the same time", count(bounds.MaxNodes, "node"))
 	line("bounds", true, "ready in %s, settled in %s, blind for at most %s%s", bounds.Ready, bounds.Settle,
 		bounds.BlindGap, end)

@@ -81,7 +81,8 @@ type Mesh struct {
 // Tamper is a corruption on purpose.
 type Tamper struct {
 	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte
-	// of the quiet table's file on the disk, which a server that has the page in memory does not see.
+	// of the quiet table's file on the disk, which a server that has the page in memory does not see; or "lose-append":
+	// take an acknowledged number out of a list of Workload.Transactions.
 	Kind    string `json:"kind"`
 	Ordinal int    `json:"ordinal"`
 	Page    int    `json:"page,omitempty"` // Of flip-byte.
@@ -460,7 +461,10 @@ func count(n int, noun string) string {
 func (v *validator) tamper(at string, s Step, _ depth) {
 	at += ".tamper"
 	t := s.Tamper
-	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "flip-byte")
+	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "flip-byte", "lose-append")
+	if t.Kind == "lose-append" && v.work.Transactions == 0 {
+		v.Add(at+".kind", "set workload.transactions", "%q: without transactions there are no lists", t.Kind)
+	}
 	v.ordinal(at+".ordinal", t.Ordinal)
 	if t.Kind != "flip-byte" {
 		v.only(at, t, []string{"kind", "ordinal"}, "%q does not take it", t.Kind)

@@ -13,10 +13,12 @@ type Workload struct {
 	Replicas    int      `json:"replicas"`
 	FileSystem  string   `json:"fileSystem"` // "ext4" or "xfs": the file system of every volume.
 	VolumeMiB   int      `json:"volumeMiB"`
-	Clients     int      `json:"clients"`          // Writing clients per instance.
-	Interval    Duration `json:"interval"`         // A client's pause between two operations.
-	QuietRows   int      `json:"quietRows"`        // Rows of the table that is not written to after set-up.
-	Silent      bool     `json:"silent,omitempty"` // Clients are given an address without a listener (self-test).
+	Clients     int      `json:"clients"`  // Writing clients per instance.
+	Interval    Duration `json:"interval"` // A client's pause between two operations.
+	// Transactions is how many more clients of each instance carry out transactions on lists, at all isolation levels.
+	Transactions int  `json:"transactions,omitempty"`
+	QuietRows    int  `json:"quietRows"`        // Rows of the table that is not written to after set-up.
+	Silent       bool `json:"silent,omitempty"` // Clients are given an address without a listener (self-test).
 	// Storage is what the volumes are: StorageLocal (also when empty) or StorageSharedDisk.
 	Storage string `json:"storage,omitempty"`
 	// Fencing is what a shared disk does about a second node: "none", "single" or "evict"; or "unattached", which
@@ -190,6 +192,10 @@ func (v *validator) database(w Workload) {
 		return
 	}
 	v.Range("workload.clients", w.Clients, 1, MaxClients)
+	v.Range("workload.transactions", w.Transactions, 0, MaxClients)
+	if w.Transactions > 0 && (w.Grouped() || w.Replicated) {
+		v.Add("workload.transactions", "leave it out", "is for databases that are each on their own")
+	}
 	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)
 	v.Range("workload.syncBinlog", w.SyncLog(), 0, 1)
 	v.OneOf("workload.topology", "topology", w.TopologyName(), Topologies()...)
@@ -220,6 +226,7 @@ func (v *validator) light(w Workload) {
 		set   bool
 	}{
 		{"workload.clients", w.Clients != 0}, {"workload.interval", w.Interval != 0},
+		{"workload.transactions", w.Transactions != 0},
 		{"workload.quietRows", w.QuietRows != 0}, {"workload.silent", w.Silent},
 		{"workload.replicated", w.Replicated}, {"workload.topology", w.Topology != ""},
 		{"workload.flushLogAtTrxCommit", w.FlushLogAtTrxCommit != nil},

@@ -96,6 +96,22 @@ func trials() []plan.Scenario {
 			},
 		},
 		{
+			Name: "transactions",
+			Summary: "Clients carry out transactions at all isolation levels while kubelet and database are killed, the " +
+				"database is frozen and the node reboots; each sees of the others what its level allows.",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 2
+				faults := []plan.Step{
+					Fault("kubelet-kill", r.IntN(replicas), 3*time.Second, 2*time.Minute),
+					Fault("container-kill", r.IntN(replicas), 3*time.Second, 4*time.Minute),
+					Fault("container-freeze", r.IntN(replicas), 3*time.Second, 4*time.Minute),
+					Fault("node-reboot", r.IntN(replicas), 5*time.Second, 4*time.Minute),
+				}
+				shuffle(r, faults)
+				return Trial(transacting(replicas), oneByOne(faults)...)
+			},
+		},
+		{
 			Name: "disk-trouble",
 			Summary: "A disk that is gone, one that is full and one that is read-only, each under a MySQL instance " +
 				"at work; no acknowledged row may be lost.",
@@ -274,6 +290,18 @@ func selftests() []plan.Scenario {
 			},
 		},
 		{
+			Name: "selftest-lost-append",
+			Summary: "Self-test: one acknowledged number is taken out of a list that transactions append to; the verdict " +
+				"must be FAIL.",
+			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "isolation", Says: "lost"},
+			Build: func(r *rand.Rand) plan.Plan {
+				return Trial(transacting(2), Load(150), Checksum("before"),
+					Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50), Checksum("after"),
+					tamper(plan.Tamper{Kind: "lose-append", Ordinal: r.IntN(2)}), Load(20))
+			},
+		},
+		{
 			Name:    "selftest-ipv6-open",
 			Summary: "Self-test: a partition leaves IPv6 open and so cuts nothing off; the verdict must be UNKNOWN.",
 			Expect:  "UNKNOWN",
@@ -300,6 +328,13 @@ func selftests() []plan.Scenario {
 			},
 		},
 	}
+}
+
+// transacting is MySQL with clients that carry out transactions.
+func transacting(replicas int) plan.Workload {
+	w := MySQL(replicas)
+	w.Transactions = 4
+	return w
 }
 
 func tamper(t plan.Tamper) plan.Step {

@@ -156,6 +156,7 @@ func All() []Check {
 		EtcdRollback(),
 		InSync(),
 		Integrity(),
+		Isolation(),
 		MountResidue(),
 		Mounts(),
 		OneWriter(),

@@ -31,10 +31,10 @@ func TestDiskPasses(t *testing.T) {
 }
 
 // notOnDisk names the checks that do not apply to DiskPlan, which has no deliberate damage, residue audit, local
-// volumes, updates, upgrades, budget or group.
+// volumes, transactions, updates, upgrades, budget or group.
 func notOnDisk() []string {
-	return []string{"acknowledged", "damage", "errant-gtid", "etcd-rollback", "in-sync", "one-writer", "pdb-honoured",
-		"residue-audit", "set-binding", "set-on-delete", "set-promotion", "set-update", "upgrade-order",
+	return []string{"acknowledged", "damage", "errant-gtid", "etcd-rollback", "in-sync", "isolation", "one-writer",
+		"pdb-honoured", "residue-audit", "set-binding", "set-on-delete", "set-promotion", "set-update", "upgrade-order",
 		"version-reached"}
 }
 

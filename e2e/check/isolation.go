@@ -1,0 +1,107 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check/isolation"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// leastTxns is how many transactions of an instance must have committed: fewer hardly ever meet.
+const leastTxns = 50
+
+// Isolation judges what transactions on lists saw of each other, instance by instance. A transaction of unknown outcome
+// counts as committed only if another one saw what it wrote.
+func Isolation() Check {
+	return Check{
+		Name: "isolation",
+		When: Continuous,
+		Promise: "Transactions see of each other what their isolation level allows, and every later one sees what was " +
+			"committed.",
+		Source: "Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB 2021); MySQL Reference Manual, " +
+			"Transaction Isolation Levels and Consistent Nonlocking Reads; with both logs synced at each commit, a " +
+			"crash loses no commit",
+		Unit:    "transactions that committed",
+		Applies: planned(func(p plan.Plan) bool { return p.Workload.Transactions > 0 }),
+		judge:   judgeIsolation,
+	}
+}
+
+func judgeIsolation(r *ruling) {
+	txns, answers, odd := map[string][]isolation.Txn{}, map[string][]*history.Event{}, map[string]bool{}
+	for _, op := range r.world.Operations().All {
+		e := cmp.Or(op.Answer, op.Sent)
+		if e.Op.F != history.OpTxn || e.Op.Txn == nil {
+			continue
+		}
+		instance := e.Op.Instance
+		level, known := isolation.ParseLevel(e.Op.Txn.Level)
+		if !known {
+			r.unknown("%s has the isolation level %q, which is not known", txnName(e), e.Op.Txn.Level)
+			odd[instance] = true
+		}
+		if op.Sent == nil {
+			r.unknown("the history is not whole: that %s was sent is missing", txnName(e))
+		}
+		txn := isolation.Txn{Level: level, Outcome: history.StageUnknown, Begin: e.Span.NotBefore, End: world.Forever,
+			Ops: e.Op.Txn.Ops}
+		if op.Answer != nil {
+			txn.Outcome, txn.End = e.Op.Stage, e.Span.NotAfter
+		}
+		txns[instance], answers[instance] = append(txns[instance], txn), append(answers[instance], e)
+	}
+	for _, instance := range r.trial.Instances(r.trial.Finally()) {
+		if txns[instance] == nil {
+			r.unknown("no transaction of %s was recorded", instance)
+		}
+	}
+	for _, instance := range keys(txns) {
+		if odd[instance] {
+			continue
+		}
+		r.isolated(instance, txns[instance], answers[instance])
+	}
+}
+
+// isolated judges the transactions of one instance.
+func (r *ruling) isolated(instance string, txns []isolation.Txn, events []*history.Event) {
+	found, err := isolation.Judge(txns, true)
+	if err != nil {
+		r.unknown("the transactions of %s cannot be judged: %v", instance, err)
+		return
+	}
+	r.evidence += found.Judged
+	r.looked(instance)
+	if found.Judged < leastTxns {
+		r.unknown("%d transactions of %s committed, want %d", found.Judged, instance, leastTxns)
+	}
+	if slices.Contains(r.trial.Instances(r.trial.Finally()), instance) && !slices.ContainsFunc(events, readWhole) {
+		r.unknown("the lists of %s were not read in the end: what was lost after the last read does not show", instance)
+	}
+	r.unlisted += found.Left
+	name := func(i int) string { return txnName(events[i]) }
+	for _, a := range found.Anomalies {
+		first := events[a.Cycle[0].Txn]
+		f := Finding{Subject: instance + " " + a.Kind, Span: first.Span}
+		for _, step := range a.Cycle {
+			f.Span, f.Events = hull(f.Span, events[step.Txn].Span), append(f.Events, events[step.Txn].ID)
+		}
+		r.violation(f, "%s broke %s. %s", instance, a.Level, a.Words(name))
+	}
+	r.note("%s: %d transactions committed, %d reads", instance, found.Judged, found.Reads)
+}
+
+// readWhole reports whether a transaction is the read of all lists in the end, which client 0 makes.
+func readWhole(e *history.Event) bool { return e.Op.Client == 0 && e.Op.Stage == history.StageOK }
+
+// txnName names a transaction by its client.
+func txnName(e *history.Event) string {
+	if e.Op.Client == 0 {
+		return "the last read"
+	}
+	return fmt.Sprintf("transaction %d of client %d", e.Op.Seq, e.Op.Client)
+}

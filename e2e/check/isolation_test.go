@@ -1,0 +1,106 @@
+package check_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/check/historytest"
+)
+
+// transactions is a history of 60 transactions on each instance, one after the other, and the last reads.
+func transactions() []history.Event {
+	p := historytest.SmokePlan()
+	p.Workload.Transactions = 1
+	t := historytest.New(p)
+	for n, pod := range []string{"mysql-0", "mysql-1", "mysql-2"} {
+		record := func(client int, number int64, at float64, ops ...history.List) {
+			op := history.Op{F: history.OpTxn, Client: client, Number: number, Seq: number, Instance: pod,
+				Txn: &history.Txn{Level: "SERIALIZABLE", Ops: ops}}
+			for stage, to := range map[history.Stage]float64{history.StageInvoke: at, history.StageOK: at + 0.05} {
+				e := op
+				e.Stage = stage
+				t.Add(history.Event{Kind: history.KindOp, Op: &e,
+					Span: history.Between(historytest.At(at), historytest.At(to))})
+			}
+		}
+		var list []int64
+		for i := range int64(60) {
+			record(n+1, i+1, 10+float64(i)/10, history.List{Key: 1, Read: list},
+				history.List{Key: 1, Append: true, Value: i + 1})
+			list = append(list[:len(list):len(list)], i+1)
+		}
+		record(0, 1, 40, history.List{Key: 1, Read: list})
+	}
+	return t.History().Events
+}
+
+func txn(client int, number int64, stage history.Stage) match {
+	return func(e *history.Event) bool {
+		return e.Kind == history.KindOp && e.Op.F == history.OpTxn && e.Op.Client == client && e.Op.Number == number &&
+			e.Op.Stage == stage && (client != 0 || e.Op.Instance == "mysql-1")
+	}
+}
+
+// TestIsolation changes one thing of a sound history at a time.
+func TestIsolation(t *testing.T) {
+	ok := history.StageOK
+	read := func(change func(*history.List)) func(*history.Event) {
+		return func(e *history.Event) {
+			txn := *e.Op.Txn
+			txn.Ops = slices.Clone(txn.Ops)
+			change(&txn.Ops[0])
+			e.Op.Txn = &txn
+		}
+	}
+	for _, m := range []struct {
+		name   string
+		change func([]history.Event) []history.Event
+		want   check.Verdict
+		says   string
+	}{
+		{"sound", nil, check.Pass, ""},
+		{"the last append is gone", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[:59] })), check.Fail,
+			"mysql-1 broke READ COMMITTED. lost append: the last read read key 1 without 60, which transaction 60 of client " +
+				"2 had appended and committed before."},
+		{"the first append is gone", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[1:] })), check.Fail,
+			"incompatible order"},
+		{"an append that was rolled back is there", edit(txn(2, 60, ok),
+			func(e *history.Event) { e.Op.Stage = history.StageFailed }), check.Fail, "G1a"},
+		{"one of unknown outcome is there", edit(txn(2, 60, ok),
+			func(e *history.Event) { e.Op.Stage = history.StageUnknown }), check.Pass, ""},
+		{"one without an answer is there", drop(txn(2, 60, ok)), check.Pass, ""},
+		{"a number of nobody", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = append(l.Read, 99) })),
+			check.Fail, "read 99 in key 1, which nobody has appended"},
+		{"two read the same and both append", edit(txn(2, 9, ok), read(func(l *history.List) { l.Read = l.Read[:7] })),
+			check.Fail, "lost update"},
+		{"no last read", drop(txn(0, 1, ok)), check.Unknown, "were not read in the end"},
+		{"the last read failed", edit(txn(0, 1, ok), func(e *history.Event) { e.Op.Stage = history.StageFailed }),
+			check.Unknown, "were not read in the end"},
+		{"an invocation is missing", drop(txn(2, 9, history.StageInvoke)), check.Unknown, "not whole"},
+		{"a level of another database", edit(txn(2, 9, ok), func(e *history.Event) {
+			txn := *e.Op.Txn
+			txn.Level = "SNAPSHOT"
+			e.Op.Txn = &txn
+		}), check.Unknown, `"SNAPSHOT"`},
+		{"one number twice", edit(txn(2, 9, ok), func(e *history.Event) {
+			txn := *e.Op.Txn
+			txn.Ops = []history.List{txn.Ops[0], {Key: 1, Append: true, Value: 3}}
+			e.Op.Txn = &txn
+		}), check.Unknown, "appended to key 1 twice"},
+		{"too few", then(drop(func(e *history.Event) bool {
+			return e.Op != nil && e.Op.F == history.OpTxn && e.Op.Client == 2 && e.Op.Number > 40
+		}), edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[:40] }))), check.Unknown, "transactions of mysql-1 committed, want 50"},
+		{"an instance without any", drop(func(e *history.Event) bool { return e.Op != nil && e.Op.Instance == "mysql-2" }),
+			check.Unknown, "no transaction of mysql-2"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			events := transactions()
+			if m.change != nil {
+				events = m.change(events)
+			}
+			expect(t, result(t, history.History{Events: events}, "isolation"), m.want, m.says)
+		})
+	}
+}

@@ -168,8 +168,8 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 	return c, nil
 }
 
-// kept returns what our kubeconfig says of a cluster, and the port of its API server on this machine; nothing if it does
-// not know the cluster, or kind is writing to it. Kind itself needs ten calls of the engine to find that out.
+// kept returns what our kubeconfig says of a cluster, and the port of its API server on this machine; nothing if it
+// does not know the cluster, or kind is writing to it. Kind itself needs ten calls of the engine to find that out.
 func (p *Provider) kept(name string) (kubeconfig []byte, port string) {
 	config, err := clientcmd.LoadFromFile(p.kubeconfig)
 	if err != nil {

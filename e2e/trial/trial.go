@@ -238,10 +238,10 @@ func (c *runner) end(ctx context.Context) error {
 	var kept sync.WaitGroup
 	kept.Go(func() { c.bounded(ctx, evidenceBound, "keep evidence", c.keepEvidence) })
 	c.stopObservers(ctx)
-	kept.Wait()
 	c.record(history.KindPhase, history.At(bootclock.Now()), func(e *history.Event) {
 		e.Phase = &history.Phase{Name: history.PhaseDone, End: true}
 	})
+	kept.Wait()
 	return c.closeRecord()
 }
 

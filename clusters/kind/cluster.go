@@ -25,7 +25,8 @@ type Cluster struct {
 func (c *Cluster) Name() string { return c.name }
 
 // Kubeconfig returns a kubeconfig that reaches the API server through its port on this machine, which survives
-// restarts. It is read from the control plane once, so that it is available while that is down.
+// restarts. It is kept from when kind made the cluster, or read from the control plane once, so that it is available
+// while that is down.
 func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -139,6 +139,9 @@ type container struct {
 			IPAddress         string `json:"IPAddress"`
 			GlobalIPv6Address string `json:"GlobalIPv6Address"`
 		} `json:"Networks"`
+		Ports map[string][]struct {
+			HostPort string `json:"HostPort"`
+		} `json:"Ports"`
 	} `json:"NetworkSettings"`
 }
 
@@ -170,6 +173,16 @@ func (c container) addresses() []netip.Addr {
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
+}
+
+// publishes reports whether a port of the container, such as "6443/tcp", is a port of the engine's machine.
+func (c container) publishes(port, hostPort string) bool {
+	for _, at := range c.NetworkSettings.Ports[port] {
+		if at.HostPort == hostPort {
+			return true
+		}
+	}
+	return false
 }
 
 // run returns the run ID in the container's ownership mark, and whether it has one.

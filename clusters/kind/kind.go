@@ -24,11 +24,15 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/semaphore"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/kind/pkg/cluster"
 
 	"github.com/seatrial/seatrial/clusters"
@@ -146,7 +150,11 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 		return nil, fmt.Errorf("open cluster %q: %w", name, clusters.ErrNotFound)
 	}
 	c := &Cluster{provider: p, name: name}
+	kept, port := p.kept(name)
 	for _, one := range list {
+		if one.publishes("6443/tcp", port) {
+			c.kubeconfig = kept
+		}
 		if role, ok := roleOf(one); ok {
 			c.nodes = append(c.nodes, &node{
 				engine: p.engine, name: one.Name, role: role, netns: &netnsCache{}, turn: p.turn,
@@ -158,6 +166,34 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 		return cmp.Or(cmp.Compare(a.role, b.role), compareNames(a.name, b.name))
 	})
 	return c, nil
+}
+
+// kept returns what our kubeconfig says of a cluster, and the port of its API server on this machine; nothing if it
+// does not know the cluster, or kind is writing to it. Kind itself needs ten calls of the engine to find that out.
+func (p *Provider) kept(name string) (kubeconfig []byte, port string) {
+	config, err := clientcmd.LoadFromFile(p.kubeconfig)
+	if err != nil {
+		return nil, ""
+	}
+	config.CurrentContext = "kind-" + name
+	if err := api.MinifyConfig(config); err != nil {
+		return nil, ""
+	}
+	if kubeconfig, err = clientcmd.Write(*config); err != nil {
+		return nil, ""
+	}
+	client, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, ""
+	}
+	if _, err := rest.TLSConfigFor(client); err != nil {
+		return nil, ""
+	}
+	server, err := url.Parse(client.Host)
+	if err != nil {
+		return nil, ""
+	}
+	return kubeconfig, server.Port()
 }
 
 // compareNames orders worker, worker2, worker10: by length first.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"sigs.k8s.io/kind/pkg/cmd/kind/version"
 
@@ -26,15 +27,23 @@ func (c *Cluster) ExportLogs(ctx context.Context, dir string) error {
 	}
 	engine := c.provider.engine
 	errs := []error{write("kind-version.txt", []byte(version.DisplayVersion()))}
+	var mu sync.Mutex
+	var all sync.WaitGroup
 	keep := func(name string, args ...string) {
-		out, err := engine.output(ctx, args...)
-		errs = append(errs, err, write(name, out))
+		all.Go(func() {
+			out, err := engine.output(ctx, args...)
+			err = errors.Join(err, write(name, out))
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
 	}
 	keep(engine.name+"-info.txt", "info")
 	for _, n := range c.nodes {
 		keep(filepath.Join(n.name, "inspect.json"), "inspect", n.name)
 		keep(filepath.Join(n.name, "serial.log"), "logs", n.name)
 	}
+	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("export logs of cluster %q: %w", c.name, err)
 	}

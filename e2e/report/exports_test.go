@@ -21,7 +21,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
-// TestExports holds, for each recorded run and the runs of the golden files, what Prometheus and Grafana need.
+// TestExports holds, for each recorded run and the runs of the golden files, what Prometheus and Grafana need, and for
+// the recorded ones what Perfetto needs.
 func TestExports(t *testing.T) {
 	do := func(t *testing.T, j report.Judged) {
 		t.Run("metrics", func(t *testing.T) { checkMetrics(t, j) })
@@ -32,7 +33,8 @@ func TestExports(t *testing.T) {
 		t.Fatalf("%d recorded runs: %v", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
+		name := filepath.Base(filepath.Dir(file))
+		t.Run(name, func(t *testing.T) {
 			dir, err := rundir.Open(filepath.Dir(file))
 			if err != nil {
 				t.Fatal(err)
@@ -41,7 +43,9 @@ func TestExports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			do(t, judged(h))
+			j := judged(h)
+			do(t, j)
+			t.Run("trace", func(t *testing.T) { checkTrace(t, name, j) })
 		})
 	}
 	for name, j := range examples() {

@@ -65,19 +65,16 @@ func (m ClusterOptions) loadDatabase(ctx context.Context, c clusters.Cluster, im
 	if err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", c.Name(), err)
 	}
-	for _, n := range nodes {
+	return onEach(ctx, nodes, func(ctx context.Context, n clusters.Node) error {
 		have, err := clusters.Run(ctx, n, "ctr", "--namespace=k8s.io", "images", "list", "-q", "name=="+image.Ref)
 		if err != nil {
 			return fmt.Errorf("list images of node %q: %w", n.Name(), err)
 		}
 		if strings.TrimSpace(have) != "" {
-			continue
+			return nil
 		}
-		if err := loadOn(ctx, n, image.Path); err != nil {
-			return err
-		}
-	}
-	return nil
+		return loadOn(ctx, n, image.Path)
+	})
 }
 
 func loadOn(ctx context.Context, n clusters.Node, archive string) error {

@@ -51,8 +51,8 @@ type ClusterOptions struct {
 func OptionsFor(plans ...plan.Plan) ClusterOptions {
 	var m ClusterOptions
 	for i, p := range plans {
-		external := p.Workload.External != nil
-		m.Workers, m.NoDatabase = max(m.Workers, p.Workers), (i == 0 || m.NoDatabase) && external
+		none := p.Workload.External != nil || p.Workload.Light
+		m.Workers, m.NoDatabase = max(m.Workers, p.Workers), (i == 0 || m.NoDatabase) && none
 		if name := p.Workload.StorageName(); !slices.Contains(m.Storages, name) {
 			m.Storages = append(m.Storages, name)
 		}

@@ -40,16 +40,20 @@ func (c *runner) setUp(ctx context.Context) error {
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
-	if err := c.installAgents(ctx); err != nil {
+	if err := c.makeWorkload(); err != nil {
 		return err
 	}
-	if err := c.makeWorkload(); err != nil {
+	if err := c.watchAPI(ctx); err != nil {
+		return err
+	}
+	if err := c.installAgents(ctx); err != nil {
 		return err
 	}
 	if err := c.storage.Make(ctx); err != nil {
 		return fmt.Errorf("make storage %q: %w", c.Plan.Workload.StorageName(), err)
 	}
-	if err := c.startObservers(ctx); err != nil {
+	c.readNodes(ctx) // The storage has removed what a CSI driver of an earlier trial wrote.
+	if err := c.api.Ready(ctx); err != nil {
 		return err
 	}
 	if err := c.workload.Deploy(ctx); err != nil {
@@ -128,10 +132,10 @@ func (c *runner) connect(ctx context.Context) error {
 	return nil
 }
 
-// onEachNode runs do on all nodes in parallel and returns the first error.
-func (c *runner) onEachNode(ctx context.Context, do func(context.Context, clusters.Node) error) error {
+// onEach runs do on all nodes in parallel and returns the first error.
+func onEach(ctx context.Context, nodes []clusters.Node, do func(context.Context, clusters.Node) error) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, n := range c.nodes {
+	for _, n := range nodes {
 		g.Go(func() error { return do(ctx, n) })
 	}
 	return g.Wait()
@@ -139,7 +143,7 @@ func (c *runner) onEachNode(ctx context.Context, do func(context.Context, cluste
 
 // installAgents begins a new mount ledger on every node.
 func (c *runner) installAgents(ctx context.Context) error {
-	return c.onEachNode(ctx, func(ctx context.Context, n clusters.Node) error {
+	return onEach(ctx, c.nodes, func(ctx context.Context, n clusters.Node) error {
 		done, err := nodefacts.Install(ctx, n, c.agent)
 		if err != nil {
 			return fmt.Errorf("install agent on node %q: %w", n.Name(), err)
@@ -149,14 +153,18 @@ func (c *runner) installAgents(ctx context.Context) error {
 	})
 }
 
-// startObservers begins to read the facts of the nodes and to watch the API. They outlive ctx: the healing of a
-// cancelled trial belongs to its history. stopObservers ends them.
-func (c *runner) startObservers(ctx context.Context) (err error) {
-	alive := context.WithoutCancel(ctx)
-	c.tailer = nodefacts.Start(alive, nodefacts.Config{
+// readNodes begins to read the facts of the nodes. It outlives ctx: the healing of a cancelled trial belongs to its
+// history. stopObservers ends it.
+func (c *runner) readNodes(ctx context.Context) {
+	c.tailer = nodefacts.Start(context.WithoutCancel(ctx), nodefacts.Config{
 		Cluster: c.Cluster, Nodes: c.nodes, CSI: c.Plan.Workload.StorageName() == plan.StorageSharedDisk,
 		Recorder: c.rec, Log: c.log.With("part", "nodefacts"),
 	})
+}
+
+// watchAPI begins to watch the API, and lives as long as readNodes.
+func (c *runner) watchAPI(ctx context.Context) (err error) {
+	alive := context.WithoutCancel(ctx)
 	c.api, err = apiwatch.Start(alive, apiwatch.Config{
 		Client: c.dynamic, Namespace: c.namespace(), Recorder: c.rec, Log: c.log.With("part", "apiwatch"),
 	})
@@ -166,7 +174,7 @@ func (c *runner) startObservers(ctx context.Context) (err error) {
 	if len(c.Plan.Upgrades()) > 0 {
 		c.stopVersion = c.watchVersion(alive)
 	}
-	return c.api.Ready(ctx)
+	return nil
 }
 
 func (c *runner) stopObservers(ctx context.Context) {

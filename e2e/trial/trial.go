@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -112,7 +113,11 @@ func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 	}
 	endErr := c.end(ctx)
 	out := Outcome{Dir: c.dir, Interrupted: ctx.Err() != nil}
-	out.Report, err = JudgeAndWrite(c.dir, c.Parts.Checks)
+	var judged sync.WaitGroup
+	judged.Go(func() { out.Report, err = JudgeAndWrite(c.dir, c.Parts.Checks) })
+	c.remove(context.WithoutCancel(ctx))
+	judged.Wait()
+	endErr = errors.Join(endErr, c.logFile.Close())
 	err = errors.Join(err, c.dir.WriteJSON(rundir.ProwEnd,
 		c.Header.ProwFinished(out.Report.Verdict, time.Now(), out.Interrupted || runErr != nil)))
 	out.Clean = c.removed && slices.ContainsFunc(out.Report.Results, func(r check.Result) bool {
@@ -226,27 +231,33 @@ func (p *Place) begin(o RunOptions) (c *runner, err error) {
 	return c, nil
 }
 
-// end keeps the evidence, closes the history and removes what the trial made. It ignores the end of ctx.
+// end keeps the evidence and closes the history. It ignores the end of ctx.
 func (c *runner) end(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	c.rec.events.stop()
-	c.bounded(ctx, evidenceBound, "keep evidence", c.keepEvidence)
+	var kept sync.WaitGroup
+	kept.Go(func() { c.bounded(ctx, evidenceBound, "keep evidence", c.keepEvidence) })
 	c.stopObservers(ctx)
 	c.record(history.KindPhase, history.At(bootclock.Now()), func(e *history.Event) {
 		e.Phase = &history.Phase{Name: history.PhaseDone, End: true}
 	})
-	closeErr := c.closeRecord()
-	if c.workload != nil && !c.Last {
-		begin := bootclock.Now()
-		removed := c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
-		c.removed = c.bounded(ctx, removeBound, "remove volumes", c.storage.Remove) && removed
-		if c.removed {
-			end := bootclock.Now()
-			fmt.Fprintf(c.Progress, "%8s  no pod, claim or volume of the trial is left, after %.1f s\n",
-				c.sinceBegin(end), end.Sub(begin).Seconds())
-		}
+	kept.Wait()
+	return c.closeRecord()
+}
+
+// remove removes what the trial made.
+func (c *runner) remove(ctx context.Context) {
+	if c.workload == nil || c.Last {
+		return
 	}
-	return errors.Join(closeErr, c.logFile.Close())
+	begin := bootclock.Now()
+	removed := c.bounded(ctx, removeBound, "remove workload", c.workload.Remove)
+	c.removed = c.bounded(ctx, removeBound, "remove volumes", c.storage.Remove) && removed
+	if c.removed {
+		end := bootclock.Now()
+		fmt.Fprintf(c.Progress, "%8s  no pod, claim or volume of the trial is left, after %.1f s\n",
+			c.sinceBegin(end), end.Sub(begin).Seconds())
+	}
 }
 
 // closeRecord closes history and journal. If the record is truncated, run.json gets the reason: the disk may have been

@@ -14,7 +14,7 @@ import (
 
 const (
 	// every is the interval of requests to the API server.
-	every = 500 * time.Millisecond
+	every = 100 * time.Millisecond
 	// actBound is how long the API server and its controllers may take for one action; it takes well under 1 s on an
 	// idle machine.
 	actBound = 30 * time.Second

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -77,10 +78,28 @@ func try(ctx context.Context, options Options, candidate candidate) (Engine, sta
 	if engine, err = ask(ctx, options.Machine, engine); err != nil {
 		return engine, stageDaemon, err
 	}
+	if runsNode(ctx, options.Machine, engine) {
+		return engine, 0, nil
+	}
 	if err := probe(ctx, options, engine); err != nil {
 		return engine, stagePrivileged, err
 	}
 	return engine, 0, nil
+}
+
+// runsNode reports whether a node of a kind cluster runs on the engine and takes a command: such a node is a privileged
+// container, so a probe, which takes 2 s, would show no more.
+func runsNode(ctx context.Context, machine Machine, engine Engine) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerBound)
+	defer cancel()
+	out, err := machine.Run(ctx, engine.Path, "ps", "--quiet", "--filter", "label=io.x-k8s.kind.cluster",
+		"--filter", "status=running")
+	nodes := strings.Fields(string(out))
+	if err != nil || len(nodes) == 0 {
+		return false
+	}
+	_, err = machine.Run(ctx, engine.Path, "exec", "--privileged", nodes[0], "true")
+	return err == nil
 }
 
 // ask asks the daemon who it is.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,6 +167,41 @@ func TestProbeLeavesNothing(t *testing.T) {
 		}
 		if diff := cmp.Diff(names, removed); diff != "" || len(names) != 2 {
 			t.Errorf("with %q broken, made and removed (-want +got):\n%s\n%q", broken, diff, machine.ran)
+		}
+	}
+}
+
+// TestNodeShowsEngine looks for a probe: a running node that takes a command makes it needless, any other does not.
+func TestNodeShowsEngine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		nodes  string
+		broken string // A command that fails on the node.
+		probed bool
+	}{
+		"a node":               {nodes: "c0ffee\nf00d\n"},
+		"no node":              {probed: true},
+		"a node without exec":  {nodes: "c0ffee\n", broken: "c0ffee", probed: true},
+		"nodes are not listed": {nodes: "c0ffee\n", broken: "--quiet", probed: true},
+	} {
+		machine := &fakeMachine{programs: map[string]string{"docker": "/bin/docker"}}
+		all := engines(map[string]string{"/bin/docker": dockerInfo}, func(argv []string) error {
+			if tc.broken != "" && slices.Contains(argv, tc.broken) {
+				return errors.New("no")
+			}
+			return nil
+		})
+		machine.answer = func(argv []string) (string, error) {
+			text, err := all(argv)
+			if argv[1] == "ps" && err == nil {
+				text = tc.nodes
+			}
+			return text, err
+		}
+		prebuilt(t)
+		_, err := Find(t.Context(), fakeOptions(t, machine))
+		probed := slices.ContainsFunc(machine.ran, func(line string) bool { return strings.Contains(line, " run ") })
+		if err != nil || probed != tc.probed {
+			t.Errorf("%s: probed is %t, want %t (%v):\n%q", name, probed, tc.probed, err, machine.ran)
 		}
 	}
 }

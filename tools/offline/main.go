@@ -173,6 +173,9 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 		return offline.Answer{}, err
 	}
 	node, err := nodeimage.Ensure(ctx, c.nodeOptions(db))
+	if err != nil && c.source == string(nodeimage.Published) {
+		return offline.Answer{}, err
+	}
 	if err != nil {
 		return offline.Answer{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there",
 			err)

@@ -105,7 +105,7 @@
     lane(i.name, 'pod', 18, (g, y) => { for (const b of i.pods || []) mark(g, b, y + 5, 8, b.kind); }, true);
     for (const v of i.volumes || []) {
       const twice = (v.overlaps || []).reduce((sum, b) => sum + b.b - b.a, 0);
-      const said = twice ? `two nodes at once, ${(twice / 1000).toFixed(twice < 10000 ? 1 : 0)} s` : '';
+      const said = twice ? `on 2 nodes for ${(twice / 1000).toFixed(twice < 10000 ? 1 : 0)} s` : '';
       (v.rows || []).forEach((r, at0) => lane(at0 ? '' : said, r.node, 22, (g, y) => {
         for (const b of r.attached || []) mark(g, b, y + 1, 20, 'attached');
         for (const b of r.mounted || []) mark(g, b, y + 5, 12, 'mounted');
@@ -180,7 +180,7 @@
     hatching(svg);
     for (const [t] of ticks(view)) at(svg, 'line', { x1: x(t), x2: x(t), y1: 0, y2: height, class: 'grid' });
     const plot = at(svg, 'g', { 'clip-path': 'url(#plot)' });
-    const alarm = (text) => /rows lost|two nodes/.test(text) ? 'lost' : '';
+    const alarm = (text) => /rows lost|on 2 nodes/.test(text) ? 'lost' : '';
     let y = 2;
     for (const r of rows) {
       if (r.label) at(at(svg, 'text', { x: 4, y: y + 13, class: r.bold ? 'bold' : alarm(r.label) },

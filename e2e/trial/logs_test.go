@@ -13,7 +13,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
-// TestLogsNearTheFirstFinding gives a recorded run logs of nodes. Its first finding, about mysql-0, begins after 22.9 s.
+// TestLogsNearTheFirstFinding gives a recorded run logs of nodes. Its first finding, about mysql-0, begins at 22.9 s.
 func TestLogsNearTheFirstFinding(t *testing.T) {
 	root := t.TempDir()
 	if err := os.CopyFS(root, os.DirFS("../../fixtures/recorded/selftest-deleted-row-42-fail")); err != nil {

@@ -160,7 +160,7 @@ func hostState(t *testing.T, root *exec.Cmd, docker string) map[string]string {
 		}
 	}
 	err := filepath.WalkDir("/etc", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(path, "-") { // Those are copies that useradd keeps.
+		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(path, "-") { // Useradd keeps such copies.
 			read(path)
 		}
 		return err
@@ -171,7 +171,8 @@ func hostState(t *testing.T, root *exec.Cmd, docker string) map[string]string {
 	for _, list := range [][]string{
 		{"ps", "--all", "--format={{.Names}}"}, {"volume", "ls", "--format={{.Name}}"},
 	} {
-		state[list[0]] = output(t, root, slices.Concat([]string{docker}, list, []string{"--filter=name=" + installed})...)
+		argv := slices.Concat([]string{docker}, list, []string{"--filter=name=" + installed})
+		state[list[0]] = output(t, root, argv...)
 	}
 	return state
 }

@@ -15,6 +15,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help trial test unit pages e2e sets long cases certify upgrade plain nightly kill-matrix demo bench verify fix docs clean doctor build release reproducible \
+	install-check \
 	linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet
 
@@ -48,7 +49,7 @@ SAY = printf '\n== %s\n'
 
 help: ## List the targets
 	@printf 'Seatrial breaks a Kubernetes cluster under a stateful workload, and judges what happens.\n\n'
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@sed -n 's/^#   /  /p' Makefile
 
 trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first time
@@ -181,6 +182,11 @@ release: modules ## Build bin/release: one file for each platform, SBOMs, krew m
 reproducible: ## Build the release of the last commit twice, in two directories, and compare every byte; 10 min
 	@rm -rf bin/first bin/second; for n in first second; do git clone -q . bin/$$n; $(MAKE) -C bin/$$n release; done
 	@diff -r bin/first/bin/release bin/second/bin/release && echo "reproducible: the same bytes"; rm -rf bin/first bin/second
+
+install-check: ## Run a release of this architecture in an empty container, and as a user in the group docker; 15 min
+	@$(MAKE) release ARCHITECTURES=$$(go env GOARCH) RELEASED=linux-$$(go env GOARCH)
+	@SEATRIAL_RELEASE=$(CURDIR)/bin/release/seatrial-linux-$$(go env GOARCH) \
+		go test -count=1 -v -timeout 1h -run '^TestInstalled$$' ./tools/seatrial
 
 linter:
 	@test -x bin/golangci-lint || $(SAY) "build golangci-lint from tools/lint (5 min the first time)"

@@ -85,6 +85,9 @@ func TestDial(t *testing.T) {
 func halfClose(t *testing.T, dial dialer) {
 	conn, err := dial(t.Context(), serve(t, echoLate))
 	must(t, err)
+	if _, packets := conn.(net.PacketConn); packets {
+		t.Error("the connection says that it is one of packets: net.Resolver would speak DNS over UDP on it")
+	}
 	_, err = conn.Write([]byte("ahoy"))
 	must(t, err)
 	must(t, conn.(interface{ CloseWrite() error }).CloseWrite())

@@ -54,7 +54,9 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	c.Stdout, c.Stderr = head, stderr
 	begun := time.Now()
 	stdinErr, err := runWithStdin(c, cmd.Stdin)
-
+	if cmd.Stdout == nil || err == nil {
+		err = errors.Join(err, head.flush())
+	}
 	res := clusters.Result{Stdout: stdout.Bytes(), Stderr: stderr.Data}
 	if err == nil && stdinErr != nil {
 		err = fmt.Errorf("read standard input: %w", stdinErr)
@@ -73,6 +75,9 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 	res.ExitCode = exit.ExitCode()
 	if why := n.notRun(ctx, res, string(head.seen), begun); why != "" {
 		return clusters.Result{Stdout: res.Stdout, Stderr: res.Stderr}, fmt.Errorf("%s: %s", what, why)
+	}
+	if err := head.flush(); err != nil {
+		return res, fmt.Errorf("%s: %w", what, err)
 	}
 	return res, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: res.ExitCode, Stderr: string(stderr.Data)}
 }
@@ -149,7 +154,7 @@ func (n *node) killedWith(ctx context.Context, begun time.Time) (why string) {
 func engineSpeaks(text string) bool {
 	text = strings.TrimSpace(text)
 	for _, prefix := range []string{
-		"Error response from daemon:", "Error: No such container", "Error: No such exec", "OCI runtime exec failed",
+		"Error response from daemon:", "Error: No such container", "Error: No such exec", runtimeSays,
 		"Cannot connect to the Docker daemon", "error during connect", // Docker.
 		"Error: can only create exec sessions", "Error: no container with", "Error: crun:", "Error: runc:",
 		"Error: OCI runtime", "Cannot connect to Podman", // Podman.
@@ -207,10 +212,15 @@ func errStderr(err error) string {
 	return ""
 }
 
-// headWriter passes everything on and remembers how it began.
+// runtimeSays begins what docker prints, on standard output, in place of a command that did not start.
+const runtimeSays = "OCI runtime exec failed"
+
+// headWriter passes everything on and remembers how it began. What may be the engine's own words, and no part of a file
+// that the command prints, it keeps until flush.
 type headWriter struct {
-	to   io.Writer
-	seen []byte
+	to         io.Writer
+	seen, kept []byte
+	passes     bool
 }
 
 func (w *headWriter) Write(p []byte) (int, error) {
@@ -218,7 +228,21 @@ func (w *headWriter) Write(p []byte) (int, error) {
 	if room := enough - len(w.seen); room > 0 {
 		w.seen = append(w.seen, p[:min(room, len(p))]...)
 	}
-	return w.to.Write(p)
+	if w.passes {
+		return w.to.Write(p)
+	}
+	w.kept = append(w.kept, p...)
+	if n := min(len(w.kept), len(runtimeSays)); string(w.kept[:n]) == runtimeSays[:n] {
+		return len(p), nil
+	}
+	return len(p), w.flush()
+}
+
+// flush passes on what was kept: it is the command's.
+func (w *headWriter) flush() error {
+	_, err := w.to.Write(w.kept)
+	w.kept, w.passes = nil, true
+	return err
 }
 
 // errReader remembers the error with which its source ended, but for its regular end.

@@ -88,6 +88,20 @@ func TestExecStdoutToWriter(t *testing.T) {
 	if err != nil || out.String() != "x\n" || res.Stdout != nil {
 		t.Errorf("stdout = %q, result %q, %v", out.String(), res.Stdout, err)
 	}
+	for text, want := range map[string]string{ // Who follows a file must not count what the engine says as part of it.
+		"printf OCI; exit 1": "OCI", "printf 'OCI runtime'; sleep 0.1; echo x; exit 1": "OCI runtimex\n",
+	} {
+		out.Reset()
+		_, err := aNode(e, "n").Exec(t.Context(), clusters.Command{Argv: []string{"sh", "-c", text}, Stdout: &out})
+		if err == nil || out.String() != want {
+			t.Errorf("%s: stdout = %q, %v", text, out.String(), err)
+		}
+	}
+	out.Reset()
+	_, err = aNode(e, "n").Exec(t.Context(), clusters.Command{Argv: []string{"/no/such"}, Stdout: &out})
+	if err == nil || out.Len() > 0 {
+		t.Errorf("a program that is not there: stdout = %q, %v", out.String(), err)
+	}
 }
 
 func TestExecStdinBreaks(t *testing.T) {

@@ -2,12 +2,14 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,7 +70,17 @@ func waitReady(ctx context.Context, c *Cluster, nodes int) error {
 
 // run starts the probe pods first, so that they start while other conditions are waited for.
 func (r readiness) run(ctx context.Context) error {
-	if err := r.wait(ctx, "the API server to take the probe pods", r.makeProbes); err != nil {
+	refused := false
+	err := r.wait(ctx, "the API server to take the probe pods", func(ctx context.Context) (bool, string, error) {
+		made, state, err := r.makeProbes(ctx)
+		refused = errors.Is(err, syscall.ECONNREFUSED)
+		return made, state, err
+	})
+	if err != nil && refused {
+		return fmt.Errorf("%w; the server's port is on the loopback of the engine's host: run seatrial there, or give "+
+			"its container the host's network (docker run --network=host)", err)
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.wait(ctx, "all nodes to be Ready", r.nodesReady); err != nil {
@@ -78,7 +90,7 @@ func (r readiness) run(ctx context.Context) error {
 		return err
 	}
 	var probes []corev1.Pod
-	err := r.wait(ctx, "a probe pod on each node", func(ctx context.Context) (done bool, state string, err error) {
+	err = r.wait(ctx, "a probe pod on each node", func(ctx context.Context) (done bool, state string, err error) {
 		probes, state, err = r.probePods(ctx)
 		return len(probes) == r.nodes, state, err
 	})

@@ -29,11 +29,18 @@ const (
 	closeBound = 3 * time.Second
 )
 
+// stream is a connection that can close one direction. It hides that a *net.UnixConn is a net.PacketConn too, which
+// makes net.Resolver take it for UDP.
+type stream interface {
+	net.Conn
+	CloseWrite() error
+}
+
 // socatConn is a connection through a socat that runs in the node, by way of the engine's exec: one end of a pair of
 // sockets, of which the engine's client has the other as standard input and output. It ends when it is closed, also
 // when the harness dies.
 type socatConn struct {
-	*net.UnixConn
+	stream
 	remote  netip.AddrPort
 	cmd     *exec.Cmd
 	ended   chan struct{} // Closed when it was reaped and all it said was read. Then waitErr and said may be read.
@@ -97,7 +104,7 @@ func startPaired(cmd *exec.Cmd) (*socatConn, <-chan struct{}, error) {
 	if err = errors.Join(err, theirs.Close()); err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
-	c := &socatConn{UnixConn: conn.(*net.UnixConn), cmd: cmd, ended: make(chan struct{})}
+	c := &socatConn{stream: conn.(*net.UnixConn), cmd: cmd, ended: make(chan struct{})}
 	connected := make(chan struct{})
 	go func() {
 		defer close(c.ended)
@@ -126,7 +133,7 @@ func (c *socatConn) listen(stderr io.Reader, connected chan<- struct{}) {
 // Read reads from the far end. Its end is io.EOF when it closed in an orderly way, and otherwise an error that wraps
 // syscall.ECONNRESET.
 func (c *socatConn) Read(p []byte) (int, error) {
-	n, err := c.UnixConn.Read(p)
+	n, err := c.stream.Read(p)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		err = io.EOF
 		select { // The socket ends with the process.
@@ -145,7 +152,7 @@ func (c *socatConn) Read(p []byte) (int, error) {
 // at most; then socat is killed.
 func (c *socatConn) Close() error {
 	c.close.Do(func() {
-		_ = c.UnixConn.Close() // What was written stays in the other end.
+		_ = c.stream.Close() // What was written stays in the other end.
 		select {
 		case <-c.ended:
 		case <-time.After(closeBound):

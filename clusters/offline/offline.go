@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+
 	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/clusters/program"
 )
@@ -42,6 +44,19 @@ func ValidateImages(kubernetesVersion, source string) error {
 		return nil
 	}
 	return fmt.Errorf("node image source %q is not known: use auto, published or build", source)
+}
+
+// ValidateDatabase refuses what neither names a way to make the database image nor an image in a registry.
+func ValidateDatabase(image string) error {
+	switch image {
+	case "", "auto", "published", "build":
+		return nil
+	}
+	if _, err := name.ParseReference(image); err != nil || !strings.ContainsAny(image, ":/@") {
+		return fmt.Errorf("database image %q is not known: use auto, published, build, or an image of MySQL such as "+
+			"mysql:8.4 or mysql@sha256:DIGEST", image)
+	}
+	return nil
 }
 
 // Answer is what the program prints to standard output, as JSON.
@@ -139,6 +154,8 @@ type Database struct {
 	Digest  string `json:"digest"`  // Of the image's configuration: what the container runtime calls the image id.
 	Version string `json:"version"` // Of MySQL, "9.7.4".
 	Bytes   int64  `json:"bytes"`   // Size of the archive.
+
+	Source string `json:"source,omitempty"` // The published image that it was made of, by digest.
 }
 
 // Sidecars are programs that a CSI driver is run with, linked statically. Attacher, Provisioner and Resizer are paths
@@ -156,6 +173,7 @@ type Tool struct {
 	Progress io.Writer    // Gets the program's messages as they come; nil discards them.
 	Log      *slog.Logger // Logs the building of the program; nil discards it.
 	Consent  Consent
+	Database string // How the database image is made, as ValidateDatabase takes it.
 }
 
 // FindEngine finds a container engine that works and changes nothing. The error is a *NotFoundError when none does.
@@ -176,13 +194,13 @@ func (t Tool) CleanEngine(ctx context.Context) error {
 // how long that takes. The engine is the path of its client.
 func (t Tool) EnsureImages(ctx context.Context, engine, kubernetesVersion, source string) (Images, error) {
 	return part(ctx, t, images, "images",
-		"--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
+		"--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source, "--database="+t.Database)
 }
 
 // SaveImages makes images and sidecars, as EnsureImages and EnsureSidecars do, and writes them to a file.
 func (t Tool) SaveImages(ctx context.Context, file, engine, kubernetesVersion, source string) (Images, error) {
-	return part(ctx, t, images, "save",
-		"--file="+file, "--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source)
+	return part(ctx, t, images, "save", "--file="+file,
+		"--engine="+engine, "--kubernetes-version="+kubernetesVersion, "--source="+source, "--database="+t.Database)
 }
 
 // CheckImages refuses, with a *BadFileError, a file that SaveImages of this build would not write. It changes nothing.
@@ -198,7 +216,7 @@ func (t Tool) LoadImages(ctx context.Context, file, engine, kubernetesVersion st
 
 // EnsureDatabase makes the database image, if the cache does not have it.
 func (t Tool) EnsureDatabase(ctx context.Context) (Database, error) {
-	return part(ctx, t, func(a Answer) *Database { return a.Database }, "database")
+	return part(ctx, t, func(a Answer) *Database { return a.Database }, "database", "--database="+t.Database)
 }
 
 // EnsureSidecars compiles the sidecars that the cache does not have: about eight minutes for all on two idle cores.

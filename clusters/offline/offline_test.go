@@ -24,11 +24,13 @@ func script(t *testing.T, text string) {
 func TestAnswers(t *testing.T) {
 	script(t, `echo "$*" >&2; echo '{"images": {"node": "n:1", "database": {"ref": "d:1"}}}'`)
 	var said bytes.Buffer
-	images, err := Tool{CacheDir: "/c", Progress: &said}.EnsureImages(t.Context(), "/bin/docker", "v1.37.0", "build")
+	tool := Tool{CacheDir: "/c", Database: "mysql:9", Progress: &said}
+	images, err := tool.EnsureImages(t.Context(), "/bin/docker", "v1.37.0", "build")
 	if err != nil || images.Node != "n:1" || images.Database.Ref != "d:1" {
 		t.Errorf("%+v, %v", images, err)
 	}
-	const call = "images --engine=/bin/docker --kubernetes-version=v1.37.0 --source=build --cache=/c\n"
+	const call = "images --engine=/bin/docker --kubernetes-version=v1.37.0 --source=build " +
+		"--database=mysql:9 --cache=/c\n"
 	if said.String() != call {
 		t.Errorf("called with %q, want %q", &said, call)
 	}

@@ -34,6 +34,8 @@ type Judged struct {
 	Report check.Report
 	// Warnings say where the files of the run contradict each other; the history is what was judged.
 	Warnings []string
+	// Logs are lines of the nodes' logs from around the first finding, each after the moment in the trial.
+	Logs []string
 }
 
 // story is all that a report is made from.

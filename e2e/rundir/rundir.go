@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/clusters/durable"
@@ -145,6 +146,33 @@ func (d *Dir) ReadFile(name string) ([]byte, error) {
 		return nil, fmt.Errorf("read run file: %w", err)
 	}
 	return data, nil
+}
+
+// Logs calls each with every line that the nodes' journals and controller managers wrote, if logs were kept.
+func (d *Dir) Logs(each func(node, source, line string)) error {
+	for pattern, source := range map[string]string{
+		"nodes/*/journal.log": "journal", "nodes/*/pods/*kube-controller-manager*/*/*.log": "kube-controller-manager",
+	} {
+		paths, err := filepath.Glob(d.File(pattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			in, err := filepath.Rel(d.File("nodes"), path)
+			if err != nil {
+				return err
+			}
+			node, _, _ := strings.Cut(in, string(filepath.Separator))
+			for line := range strings.Lines(string(data)) {
+				each(node, source, line)
+			}
+		}
+	}
+	return nil
 }
 
 // ReadJSON decodes a file into v.

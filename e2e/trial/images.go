@@ -20,7 +20,9 @@ import (
 // EnsureImages makes the node image and the database image, or finds them in the cache. On an existing cluster only the
 // database image is needed.
 func EnsureImages(ctx context.Context, m ClusterOptions) (images offline.Images, err error) {
-	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log, Consent: m.Consent}
+	tool := offline.Tool{
+		CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log, Consent: m.Consent, Database: m.DatabaseImage,
+	}
 	switch {
 	case m.Access == nil:
 		return tool.EnsureImages(ctx, m.Engine, m.KubernetesVersion, m.ImageSource)
@@ -31,10 +33,14 @@ func EnsureImages(ctx context.Context, m ClusterOptions) (images offline.Images,
 }
 
 func versionsOf(images offline.Images) map[string]string {
-	return map[string]string{
+	v := map[string]string{
 		"kubernetes": images.KubernetesVersion, "mysql": images.Database.Version, "node image": images.Node,
 		"database image": images.Database.Ref, "kind": moduleVersion("sigs.k8s.io/kind"),
 	}
+	if images.Database.Source != "" {
+		v["database image made of"] = images.Database.Source
+	}
+	return v
 }
 
 // EnsureStorages builds the programs that the storages of m need on nodes, or finds them in the cache.

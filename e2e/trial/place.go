@@ -34,6 +34,7 @@ type ClusterOptions struct {
 	Workers           int
 	KubernetesVersion string // Of the node image; DefaultKubernetesVersion when empty.
 	ImageSource       string // "auto", "published" or "build".
+	DatabaseImage     string // As ImageSource, or an image of MySQL in a registry.
 	CacheDir          string // Where builds are kept; below the user's cache directory when empty.
 	Consent           offline.Consent
 	Upgrades          []string // The versions that nodes will be upgraded to; their node images are made too.

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -49,7 +50,8 @@ type file struct {
 // results returns the directories in the store of all that this program makes: the database image, the sidecars, and
 // the node image with that database image inside.
 func (c command) results(ctx context.Context, db offline.Database) ([]string, error) {
-	image, err := database.Dir(ctx, database.Options{CacheDir: c.cache, Log: c.log})
+	c.database = cmp.Or(db.Source, "build")
+	image, err := database.Dir(ctx, c.databaseOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +174,11 @@ func (c command) check(ctx context.Context) error {
 
 // load puts the results in a file into the store and loads the node image into the engine.
 func (c command) load(ctx context.Context) (offline.Answer, error) {
-	if err := c.open(ctx, c.restoreAll); err != nil {
+	err := c.open(ctx, func(ctx context.Context, has contents, in *tar.Reader) error {
+		c.database = cmp.Or(has.Images.Database.Source, "build")
+		return c.restoreAll(ctx, has, in)
+	})
+	if err != nil {
 		return offline.Answer{}, err
 	}
 	c.source = string(nodeimage.Build)

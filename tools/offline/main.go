@@ -31,11 +31,11 @@ const usage = `usage: offline COMMAND [FLAGS]
   ensure     find a container engine that works, or make one
   status     find a container engine that works; changes nothing
   clean      undo what ensure did to this host
-  images     make the database image and the node image: --engine, --kubernetes-version, --source
+  images     make the database image and the node image: --engine, --kubernetes-version, --source, --database
   save       make images and sidecars and write them to a file: --file, and the flags of images
   check      refuse a file that save of this program would not write: --file, --kubernetes-version; changes nothing
   load       take images and sidecars from a file: --file, --engine, --kubernetes-version
-  database   make the database image
+  database   make the database image: --database
   sidecars   compile the sidecars of the CSI driver
   pin        pin the modules of the Kubernetes version that follows, and of the sidecars; run it at the root of the
              repository, look at the difference, and commit it
@@ -54,7 +54,7 @@ func main() {
 type command struct {
 	name, cache                string
 	engine, kubernetes, source string
-	file                       string
+	file, database             string
 	args                       []string
 	log                        *slog.Logger
 	progress                   io.Writer
@@ -99,12 +99,15 @@ func parse(args []string, stderr io.Writer) (command, error) {
 	flags.StringVar(&c.cache, "cache", "", "")
 	wantArgs := 0
 	switch c.name {
-	case "ensure", "status", "clean", "database", "sidecars":
+	case "ensure", "status", "clean", "sidecars":
+	case "database":
+		flags.StringVar(&c.database, "database", "", "")
 	case "images", "save", "check", "load":
 		flags.StringVar(&c.file, "file", "", "")
 		flags.StringVar(&c.engine, "engine", "docker", "")
 		flags.StringVar(&c.kubernetes, "kubernetes-version", "", "")
 		flags.StringVar(&c.source, "source", "auto", "")
+		flags.StringVar(&c.database, "database", "", "")
 	case "pin":
 		wantArgs = 1
 	default:
@@ -126,7 +129,7 @@ func parse(args []string, stderr io.Writer) (command, error) {
 		}
 		c.cache = keep.Dir
 	}
-	return c, offline.ValidateImages(c.kubernetes, c.source)
+	return c, errors.Join(offline.ValidateImages(c.kubernetes, c.source), offline.ValidateDatabase(c.database))
 }
 
 func (c command) do(ctx context.Context) (offline.Answer, error) {
@@ -149,7 +152,7 @@ func (c command) do(ctx context.Context) (offline.Answer, error) {
 	case "load":
 		return c.load(ctx)
 	case "database":
-		made, err := database.Ensure(ctx, database.Options{CacheDir: c.cache, Log: c.log})
+		made, err := database.Ensure(ctx, c.databaseOptions())
 		return offline.Answer{Database: &made}, err
 	case "sidecars":
 		made, err := sidecars.Ensure(ctx, c.cache, c.progress)
@@ -164,12 +167,15 @@ func (c command) do(ctx context.Context) (offline.Answer, error) {
 
 // images makes both images. It says first what it is about to do.
 func (c command) images(ctx context.Context) (offline.Answer, error) {
-	fmt.Fprintln(c.progress, "database image: MySQL from Debian packages (a minute when it must be built)")
-	db, err := database.Ensure(ctx, database.Options{CacheDir: c.cache, Log: c.log})
+	fmt.Fprintln(c.progress, "database image: MySQL, a minute when it must be built or pulled")
+	db, err := database.Ensure(ctx, c.databaseOptions())
 	if err != nil {
 		return offline.Answer{}, err
 	}
 	node, err := nodeimage.Ensure(ctx, c.nodeOptions(db))
+	if err != nil && c.source == string(nodeimage.Published) {
+		return offline.Answer{}, err
+	}
 	if err != nil {
 		return offline.Answer{}, fmt.Errorf("%w\nwhat was built so far is kept: the same command goes on from there",
 			err)
@@ -177,6 +183,10 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 	return offline.Answer{Images: &offline.Images{
 		Node: node.Ref, KubernetesVersion: node.KubernetesVersion, Source: string(node.Source), Database: db,
 	}}, nil
+}
+
+func (c command) databaseOptions() database.Options {
+	return database.Options{CacheDir: c.cache, Image: c.database, Progress: c.progress, Log: c.log}
 }
 
 // nodeOptions are those of a node image with that database image inside.

@@ -33,6 +33,7 @@ type clusterFlags struct {
 	reuse      bool
 	kubernetes string
 	image      string
+	database   string
 	cache      string
 	agreed     bool // To changes of this host.
 	untouched  bool // This host must not change.
@@ -127,6 +128,14 @@ func (f *clusterFlags) registerImages(cmd *cobra.Command) {
 		"version of the node image (default: the plan's, or "+offline.DefaultKubernetesVersion+")")
 	cmd.Flags().StringVar(&f.image, "node-image", "auto",
 		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
+	cmd.Flags().StringVar(&f.database, "database-image", "auto",
+		"auto, build (from Debian packages), published (pull mysql:9), or an image of MySQL 8.4 or 9 in a registry")
+	completeFlag(cmd, "node-image", cobra.FixedCompletions([]string{"auto", "published", "build"},
+		cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "database-image", cobra.FixedCompletions([]string{"auto", "build", "published"},
+		cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "kubernetes-version", cobra.FixedCompletions(offline.KubernetesVersions(),
+		cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&f.cache, "cache", "",
 		"directory for builds (default: seatrial below the user's cache directory)")
 	cmd.Flags().BoolVar(&f.agreed, "yes", false,
@@ -167,11 +176,12 @@ func (f *clusterFlags) options(
 		first = plans[0]
 	}
 	m = trial.OptionsFor(plans...)
-	m.CacheDir, m.Progress = f.cache, stderr
+	m.CacheDir, m.DatabaseImage, m.Progress = f.cache, f.database, stderr
 	if m.Program, err = os.Executable(); err != nil { // Its watchdog outlives the trial.
 		return m, fmt.Errorf("find this program: %w", err)
 	}
-	if err := offline.ValidateImages(f.kubernetes, f.image); err != nil {
+	err = errors.Join(offline.ValidateImages(f.kubernetes, f.image), offline.ValidateDatabase(f.database))
+	if err != nil {
 		return m, badArguments("%w", err)
 	}
 	if f.access.given() {

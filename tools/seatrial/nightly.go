@@ -177,8 +177,8 @@ func units(b nightly.Build, selection string, seed func(name string) uint64) ([]
 
 // labelFilterFlag adds the flag that selects by labels, in the language of Ginkgo.
 func labelFilterFlag(cmd *cobra.Command, filter *string) {
-	cmd.Flags().StringVar(filter, "label-filter", "", "only those whose labels match, in the language of Ginkgo: "+
-		"!, &&, ||, (), and /regexp/; the name is a label")
+	cmd.Flags().StringVarP(filter, "label-filter", "l", "",
+		"only those whose labels match, in the language of Ginkgo: !, &&, ||, (), and /regexp/; the name is a label")
 }
 
 // parseLabelFilter reads a filter; the empty one selects all.

@@ -29,6 +29,8 @@ does the next step at the same point of the load. At the end it prints when each
 as for run.`,
 		Example: "  seatrial replay runs/latest\n  seatrial replay fixtures/recorded/k8s-142243-9-fail --keep",
 		Args:    exactly("RUNDIR"),
+
+		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			saved, err := readSaved(args[0])
 			if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -51,8 +52,8 @@ that needs no Go and no compiler.`,
 				say(cmd.OutOrStdout(), "SEATRIAL_ENGINE=%s\nSEATRIAL_NODE_IMAGE=%s", m.Engine, images.Node)
 				return nil
 			}
-			say(cmd.OutOrStdout(), "engine %s\nnode image %s (%s)\ndatabase image %s",
-				m.Engine, images.Node, images.Source, images.Database.Ref)
+			say(cmd.OutOrStdout(), "engine %s\nnode image %s (%s)\ndatabase image %s (%s)", m.Engine, images.Node,
+				images.Source, images.Database.Ref, cmp.Or(images.Database.Source, "build"))
 			return nil
 		},
 	}
@@ -78,7 +79,9 @@ func (f *clusterFlags) setup(
 		return offline.Images{}, m, err
 	}
 	m.Storages = plan.Storages()
-	tool := offline.Tool{CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log, Consent: m.Consent}
+	tool := offline.Tool{
+		CacheDir: m.CacheDir, Progress: m.Progress, Log: m.Log, Consent: m.Consent, Database: m.DatabaseImage,
+	}
 	var images offline.Images
 	switch {
 	case save != "":

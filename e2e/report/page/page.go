@@ -84,10 +84,11 @@ func Write(w io.Writer, j report.Judged) error {
 		NotJudged []check.Unjudged
 		Reasons   []report.Item
 		Causes    []cause
+		Logs      []string
 		Chronicle string
 		Drawing   drawing
 	}{report.Summarize(j), report.About(j), j.Report.Results, j.Report.NotJudged, reasons, d.causes(j.Report),
-		chronicle.String(), d.drawing})
+		j.Logs, chronicle.String(), d.drawing})
 }
 
 // Entry is a run in the index.

@@ -104,7 +104,9 @@
     const colours = new Map(); // Of the processes, as they come.
     lane(i.name, 'pod', 18, (g, y) => { for (const b of i.pods || []) mark(g, b, y + 5, 8, b.kind); }, true);
     for (const v of i.volumes || []) {
-      (v.rows || []).forEach((r, at0) => lane('', r.node, 22, (g, y) => {
+      const twice = (v.overlaps || []).reduce((sum, b) => sum + b.b - b.a, 0);
+      const said = twice ? `on 2 nodes for ${(twice / 1000).toFixed(twice < 10000 ? 1 : 0)} s` : '';
+      (v.rows || []).forEach((r, at0) => lane(at0 ? '' : said, r.node, 22, (g, y) => {
         for (const b of r.attached || []) mark(g, b, y + 1, 20, 'attached');
         for (const b of r.mounted || []) mark(g, b, y + 5, 12, 'mounted');
         for (const b of r.processes || []) {
@@ -178,11 +180,12 @@
     hatching(svg);
     for (const [t] of ticks(view)) at(svg, 'line', { x1: x(t), x2: x(t), y1: 0, y2: height, class: 'grid' });
     const plot = at(svg, 'g', { 'clip-path': 'url(#plot)' });
+    const alarm = (text) => /rows lost|on 2 nodes/.test(text) ? 'lost' : '';
     let y = 2;
     for (const r of rows) {
-      if (r.label) at(at(svg, 'text', { x: 4, y: y + 13, class: r.bold ? 'bold' : '' },
+      if (r.label) at(at(svg, 'text', { x: 4, y: y + 13, class: r.bold ? 'bold' : alarm(r.label) },
         fit(r.label, r.sub ? 150 : LEFT)), 'title', {}, r.label);
-      if (r.sub) at(at(svg, 'text', { x: LEFT - 8, y: y + 14, class: /rows lost/.test(r.sub) ? 'lost' : 'soft',
+      if (r.sub) at(at(svg, 'text', { x: LEFT - 8, y: y + 14, class: alarm(r.sub) || 'soft',
         'text-anchor': 'end' }, fit(r.sub, r.label ? LEFT - 16 - Math.min(r.label.length * 7, 150) : LEFT - 12)),
       'title', {}, r.sub);
       r.paint(plot, y);

@@ -1,6 +1,5 @@
-// Package database makes the database image on hosts that have no container registry: MySQL from Debian packages, cut
-// down to what a server and its checks need, with the start program as entry point. The same inputs never build
-// twice.
+// Package database makes the database image: MySQL from Debian packages, cut down to what a server and its checks need,
+// or a published image of MySQL; either with the start program as entry point. The same inputs never build twice.
 package database
 
 import (
@@ -8,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -44,7 +44,9 @@ const Repository = "localhost/seatrial/mysql"
 
 // Options are those of Ensure and Dir.
 type Options struct {
-	CacheDir string // Of the store.
+	CacheDir string    // Of the store.
+	Image    string    // "build", "published", "auto" or "", or a reference of an image of MySQL in a registry.
+	Progress io.Writer // Gets how far a pull is.
 	Log      *slog.Logger
 }
 
@@ -62,37 +64,51 @@ const (
 // resultKind is what database images are called in the store.
 const resultKind = "mysql-image"
 
-// inputs returns the start program and the digest of everything the image is made from.
-func inputs(ctx context.Context, o Options) (start, sum string, err error) {
+// inputs returns the start program, the published image by digest, "" if Debian packages are taken, and the digest of
+// everything the image is made from.
+func inputs(ctx context.Context, o Options) (start, from, sum string, err error) {
 	if start, err = program.MySQLStart().Find(ctx, o.Log); err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	digest, err := store.Digest(start)
 	if err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
-	var address store.Address
-	address.AddString("recipe", recipe)
-	address.AddString("base", baseSum())
-	address.AddString("start", digest)
-	return start, address.Sum(), nil
+	sumOf := func(base string) string {
+		var address store.Address
+		address.AddString("recipe", recipe)
+		address.AddString("base", base)
+		address.AddString("start", digest)
+		return address.Sum()
+	}
+	built := sumOf(baseSum())
+	if from, err = published(ctx, o, built); err != nil {
+		return "", "", "", fmt.Errorf("make database image: %w", err)
+	}
+	if from == "" {
+		return start, "", built, nil
+	}
+	return start, from, sumOf(from), nil
 }
 
 // Dir returns the directory of the database image in the store, whether or not it exists.
 func Dir(ctx context.Context, o Options) (string, error) {
-	_, sum, err := inputs(ctx, o)
+	_, _, sum, err := inputs(ctx, o)
 	return store.Store{Dir: o.CacheDir}.Path(resultKind, sum), err
 }
 
 // Ensure returns the database image, and makes it if the store has none of these inputs: about a minute and a download
-// of Debian packages with nothing cached, otherwise under two seconds.
+// of Debian packages, or of a published image, with nothing cached, otherwise under two seconds.
 func Ensure(ctx context.Context, o Options) (Archive, error) {
 	cache := store.Store{Dir: o.CacheDir}
-	start, sum, err := inputs(ctx, o)
+	start, from, sum, err := inputs(ctx, o)
 	if err != nil {
 		return Archive{}, err
 	}
 	dir, reused, err := cache.Produce(ctx, resultKind, sum, func(ctx context.Context, dir string) error {
+		if from != "" {
+			return overlay(ctx, o, dir, from, start)
+		}
 		base, _, err := cache.Produce(ctx, "mysql-base", baseSum(), func(ctx context.Context, dir string) error {
 			o.Log.Info("making the database's root file system from Debian packages, about a minute",
 				"suite", rootSpec().Suite)
@@ -128,40 +144,46 @@ func baseSum() string {
 	return address.Sum()
 }
 
-// assemble adds the start program to the base, a directory with layer and version, and writes the archive and its
-// description into dir.
+// assemble makes the image of the base, a directory with layer and version.
 func assemble(dir, base, startProgram string) error {
 	version, err := os.ReadFile(filepath.Join(base, versionFile))
 	if err != nil {
 		return fmt.Errorf("read version of MySQL: %w", err)
 	}
+	layer, err := tarball.LayerFromFile(filepath.Join(base, layerFile), tarball.WithCompressionLevel(gzip.BestSpeed))
+	if err != nil {
+		return fmt.Errorf("read layer: %w", err)
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return fmt.Errorf("append layer: %w", err)
+	}
+	return write(dir, img, startProgram, Archive{Version: string(version)}, "PATH=/usr/sbin:/usr/bin")
+}
+
+// write adds the start program to an image with the server, and writes the archive and its description into dir.
+func write(dir string, img v1.Image, startProgram string, a Archive, env ...string) error {
 	startLayer := filepath.Join(dir, "start.tar")
 	start := layers.File{Name: strings.TrimPrefix(startPath, "/"), Mode: 0o755, Path: startProgram}
 	if err := layers.WriteFile(startLayer, []layers.File{start}); err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(startLayer) }() // It is in the archive too.
-	img := empty.Image
-	for _, file := range []string{filepath.Join(base, layerFile), startLayer} {
-		layer, err := tarball.LayerFromFile(file, tarball.WithCompressionLevel(gzip.BestSpeed))
-		if err != nil {
-			return fmt.Errorf("read layer: %w", err)
-		}
-		if img, err = mutate.AppendLayers(img, layer); err != nil {
-			return fmt.Errorf("append layer: %w", err)
-		}
+	layer, err := tarball.LayerFromFile(startLayer, tarball.WithCompressionLevel(gzip.BestSpeed))
+	if err != nil {
+		return fmt.Errorf("read layer: %w", err)
 	}
-	if img, err = configure(img, string(version)); err != nil {
+	if img, err = mutate.AppendLayers(img, layer); err != nil {
+		return fmt.Errorf("append layer: %w", err)
+	}
+	if img, err = configure(img, a.Version, env); err != nil {
 		return err
 	}
 	id, err := img.ConfigName()
 	if err != nil {
 		return fmt.Errorf("digest image: %w", err)
 	}
-	a := Archive{
-		Digest: id.String(), Version: string(version),
-		Ref: fmt.Sprintf("%s:%s-%s", Repository, version, id.Hex[:12]),
-	}
+	a.Digest, a.Ref = id.String(), fmt.Sprintf("%s:%s-%s", Repository, a.Version, id.Hex[:12])
 	tag, err := name.NewTag(a.Ref)
 	if err != nil {
 		return fmt.Errorf("name image: %w", err)
@@ -182,19 +204,18 @@ func assemble(dir, base, startProgram string) error {
 	return os.WriteFile(filepath.Join(dir, describeFile), append(data, '\n'), 0o644)
 }
 
-func configure(img v1.Image, version string) (v1.Image, error) {
+func configure(img v1.Image, version string, env []string) (v1.Image, error) {
 	file, err := img.ConfigFile()
 	if err != nil {
 		return nil, fmt.Errorf("configure image: %w", err)
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Config.Entrypoint = []string{startPath, "/var/lib/mysql"}
-	file.Config.Cmd = nil
-	file.Config.User = fmt.Sprintf("%d:%d", UID, GID)
-	file.Config.WorkingDir = "/"
-	file.Config.Env = []string{"PATH=/usr/sbin:/usr/bin", "MYSQL_VERSION=" + version}
-	file.Config.Labels = map[string]string{"org.opencontainers.image.version": version}
+	file.Config = v1.Config{
+		Entrypoint: []string{startPath, "/var/lib/mysql"}, User: fmt.Sprintf("%d:%d", UID, GID), WorkingDir: "/",
+		Env:    append(env, "MYSQL_VERSION="+version),
+		Labels: map[string]string{"org.opencontainers.image.version": version},
+	}
 	img, err = mutate.ConfigFile(img, file)
 	if err != nil {
 		return nil, fmt.Errorf("configure image: %w", err)

@@ -2,10 +2,13 @@ package database
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +17,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/seatrial/seatrial/tools/offline/layers"
@@ -157,6 +166,82 @@ func TestImageGetsTheStartProgram(t *testing.T) {
 	}
 	if config.Config.Cmd != nil || config.Config.User != "999:999" || len(config.RootFS.DiffIDs) != 2 {
 		t.Errorf("configuration %+v", config.Config)
+	}
+}
+
+// TestPublished lays the start program over an image on a registry of this host. A tag is looked up once; digest and
+// image are the same again when the registry is gone.
+func TestPublished(t *testing.T) {
+	start := filepath.Join(t.TempDir(), "start")
+	if err := os.WriteFile(start, []byte("start"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SEATRIAL_MYSQL_START", start)
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	at := strings.TrimPrefix(server.URL, "http://") + "/mysql"
+	digests := map[string]string{}
+	for tag, version := range map[string]string{"9": "9.5.0-1.el9", "8.4": "8.4.7-1.el9", "8.0": "8.0.44", "none": ""} {
+		img, err := random.Image(4<<20, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err = mutate.Config(img, v1.Config{
+			Env: []string{"PATH=/opt/bin", "MYSQL_VERSION=" + version}, Entrypoint: []string{"docker-entrypoint.sh"},
+			Cmd: []string{"mysqld"}, Volumes: map[string]struct{}{"/var/lib/mysql": {}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := name.ParseReference(at + ":" + tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(ref, img); err != nil {
+			t.Fatal(err)
+		}
+		digest, err := img.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests[tag] = at + "@" + digest.String()
+	}
+	var said bytes.Buffer
+	o := Options{CacheDir: t.TempDir(), Progress: &said, Log: slog.New(slog.DiscardHandler)}
+	for image, want := range map[string]string{
+		at + ":9": "9.5.0", digests["8.4"]: "8.4.7", at + ":8.0": "8.4 or later", at + ":none": "8.4 or later",
+		at + ":gone": "MANIFEST_UNKNOWN",
+	} {
+		o.Image = image
+		made, err := Ensure(t.Context(), o)
+		if made.Version != want && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v, %v; want %s", image, made, err, want)
+		}
+	}
+	if want := "pull " + digests["9"] + ": 12 of 12 MiB\n"; !strings.Contains(said.String(), want) {
+		t.Errorf("said nothing like %q:\n%s", want, &said)
+	}
+	server.Close()
+	o.Image = at + ":9"
+	made, err := Ensure(t.Context(), o)
+	if err != nil || made.Source != digests["9"] {
+		t.Fatalf("%+v, %v; want that of %s, without a registry", made, err, digests["9"])
+	}
+	img, err := tarball.ImageFromPath(made.Path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v1.Config{
+		Entrypoint: []string{startPath, "/var/lib/mysql"}, User: "999:999", WorkingDir: "/",
+		Env:    []string{"PATH=/opt/bin", "MYSQL_VERSION=9.5.0"},
+		Labels: map[string]string{"org.opencontainers.image.version": "9.5.0"},
+	}
+	if diff := cmp.Diff(want, config.Config); diff != "" || len(config.RootFS.DiffIDs) != 4 {
+		t.Errorf("%d layers, configuration (-want +got):\n%s", len(config.RootFS.DiffIDs), diff)
 	}
 }
 

@@ -100,7 +100,9 @@ func (b *builder) ensure(ctx context.Context) (Image, error) {
 		if ctx.Err() != nil {
 			return Image{}, ctx.Err()
 		}
-		b.opts.Log.Info("no published node image, building", "reason", pullErr)
+		if !built {
+			fmt.Fprintf(b.opts.Progress, "no published node image, so it is built: %v\n", pullErr)
+		}
 	}
 	if built {
 		img.Reused = true

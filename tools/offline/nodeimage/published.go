@@ -3,13 +3,9 @@ package nodeimage
 import (
 	"context"
 	"fmt"
-	"time"
-)
 
-// How long a pull may be silent: at first, when there may be no registry, and later.
-const (
-	pullFirst  = 20 * time.Second
-	pullSilent = 2 * time.Minute
+	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/registry"
 )
 
 // published returns the published image, and pulls it if the engine does not have it.
@@ -26,23 +22,20 @@ func (b *builder) published(ctx context.Context) (Image, error) {
 	return img, b.pull(ctx, img.Ref)
 }
 
-// pull pulls an image, as long as there is progress.
+// pull pulls an image, as long as there is progress, and passes on what the engine says of it.
 func (b *builder) pull(ctx context.Context, ref string) error {
 	fmt.Fprintf(b.opts.Progress, "pull the published node image %s\n", ref)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	first := time.AfterFunc(pullFirst, func() { cancel(fmt.Errorf("nothing came within %s", pullFirst)) })
-	silent := time.AfterFunc(pullFirst+pullSilent, func() { cancel(fmt.Errorf("no progress for %s", pullSilent)) })
-	defer func() { first.Stop(); silent.Stop() }()
-	progress := writerFunc(func(p []byte) (int, error) {
-		first.Stop()
-		silent.Reset(pullSilent)
-		return len(p), nil
+	patient, heard, stop := registry.Patience(ctx)
+	defer stop()
+	said := writerFunc(func(p []byte) (int, error) {
+		heard()
+		return b.opts.Progress.Write(p)
 	})
-	if err := b.engine(ctx, progress, "pull", ref); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
+	err := b.run.Run(patient, proc.Command{Args: []string{b.opts.Engine, "pull", ref}, Stdout: said, Stderr: said})
+	if cause := context.Cause(patient); err != nil && cause != nil {
+		err = cause
+	}
+	if err != nil {
 		return fmt.Errorf("pull %s: %w", ref, err)
 	}
 	return nil

@@ -1,19 +1,27 @@
 // Package sidecars makes the programs that a CSI driver is run with: external-attacher, external-provisioner and
-// external-resizer, from their Go modules, exactly as pinned.
+// external-resizer, out of their published images, or from their Go modules, exactly as pinned.
 package sidecars
 
 import (
+	"archive/tar"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/gobuild"
 	"github.com/seatrial/seatrial/tools/offline/proc"
+	"github.com/seatrial/seatrial/tools/offline/registry"
 	"github.com/seatrial/seatrial/tools/offline/steps"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
@@ -43,11 +51,12 @@ func Pin(ctx context.Context, pinsDir string) error {
 	return gobuild.WritePins(ctx, pinsDir, nil, sidecars())
 }
 
-// Ensure returns the sidecars, linked statically for this machine's architecture, and compiles those that the store in
-// cacheDir lacks: about eight minutes for all on two idle cores with nothing cached. An interrupted call resumes with
-// the sidecar where it stopped. Progress gets a line when compiling starts and when it ends.
+// Ensure returns the sidecars, linked statically for this machine's architecture, and pulls those that the store in
+// cacheDir lacks. Without a registry it compiles them: about eight minutes for all on two idle cores with nothing
+// cached. An interrupted call resumes with the sidecar where it stopped. Progress gets a line when work starts and when
+// it ends.
 func Ensure(ctx context.Context, cacheDir string, progress io.Writer) (offline.Sidecars, error) {
-	return ensure(ctx, gobuild.New(store.Store{Dir: cacheDir}, proc.Exec{}), progress)
+	return ensure(ctx, gobuild.New(store.Store{Dir: cacheDir}, proc.Exec{}), published, progress)
 }
 
 // Dirs returns the directories of the sidecars in the store, whether or not they exist.
@@ -64,10 +73,16 @@ func Dirs(cacheDir string) ([]string, error) {
 	return dirs, nil
 }
 
-func ensure(ctx context.Context, b gobuild.Builder, progress io.Writer) (offline.Sidecars, error) {
+// published is where kubernetes-csi publishes its images, each with the program at the top.
+const published = "registry.k8s.io/sig-storage"
+
+func ensure(
+	ctx context.Context, b gobuild.Builder, registries string, progress io.Writer,
+) (offline.Sidecars, error) {
 	programs := offline.Sidecars{Versions: map[string]string{}}
 	paths := []*string{&programs.Attacher, &programs.Provisioner, &programs.Resizer}
 	var todo []steps.Step
+	var unreachable error
 	missing := false
 	for i, s := range sidecars() {
 		m, err := s.Load(pinFiles, nil)
@@ -87,11 +102,52 @@ func ensure(ctx context.Context, b gobuild.Builder, progress io.Writer) (offline
 				return nil
 			},
 		})
+		if b.Has(m) || unreachable != nil {
+			continue
+		}
+		unreachable = take(ctx, b, m, registries, path.Base(s.Packages[0])+":"+s.Version, progress)
+		if ctx.Err() != nil {
+			return offline.Sidecars{}, context.Cause(ctx)
+		}
 	}
-	if !missing {
+	switch {
+	case unreachable != nil:
+		if err := gobuild.NeedGo(ctx, b.Runner); err != nil {
+			return offline.Sidecars{}, fmt.Errorf("make sidecars: %w", errors.Join(unreachable, err))
+		}
+		fmt.Fprintf(progress, "no published sidecars, so they are compiled: %v\n", unreachable)
+	case !missing:
 		progress = io.Discard
-	} else if err := gobuild.NeedGo(ctx, b.Runner); err != nil {
-		return offline.Sidecars{}, fmt.Errorf("make sidecars: %w", err)
 	}
 	return programs, steps.Run(ctx, progress, "sidecar", todo)
+}
+
+// take puts the program of a published image where the compiled one would be: the same version of it.
+func take(
+	ctx context.Context, b gobuild.Builder, m gobuild.Module, registries, image string, progress io.Writer,
+) error {
+	program, _, _ := strings.Cut(image, ":")
+	_, _, err := b.Store.Produce(ctx, m.Name, b.Sum(m), func(ctx context.Context, dir string) error {
+		return registry.Use(ctx, registries+"/"+image, progress, func(digest string, img v1.Image) error {
+			fmt.Fprintf(progress, "take %s out of %s\n", program, digest)
+			files := mutate.Extract(img)
+			defer files.Close() //nolint:errcheck // It is only read.
+			for in := tar.NewReader(files); ; {
+				header, err := in.Next()
+				if err != nil {
+					return fmt.Errorf("find %s in the image: %w", program, err)
+				}
+				if path.Clean("/"+header.Name) != "/"+program || header.Typeflag != tar.TypeReg {
+					continue
+				}
+				out, err := os.OpenFile(filepath.Join(dir, program), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+				if err != nil {
+					return err
+				}
+				_, err = io.Copy(out, in)
+				return errors.Join(err, out.Sync(), out.Close())
+			}
+		})
+	})
+	return err
 }

@@ -1,0 +1,80 @@
+package trial
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/rundir"
+)
+
+const (
+	// nearBy is how far from the first finding a line of a log may be.
+	nearBy = 10 * time.Second
+	// mostLogs is how many lines a report has at most.
+	mostLogs = 200
+)
+
+// klogLine and journalLine are the beginnings of what Kubernetes' programs and journalctl write, both in UTC.
+var (
+	klogLine    = regexp.MustCompile(`\b([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) `)
+	journalLine = regexp.MustCompile(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ `)
+)
+
+// logsNear returns the lines from around the first finding that are warnings or errors, or name what it is about.
+func logsNear(dir *rundir.Dir, j report.Judged) ([]string, error) {
+	first := report.Summarize(j).First
+	if first == nil {
+		return nil, nil
+	}
+	at := j.Run.Started.Add(first.Span.NotBefore.Sub(j.World.Begin()))
+	about := slices.DeleteFunc(strings.Fields(first.Subject), func(w string) bool { return !strings.Contains(w, "-") })
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var near []line
+	err := dir.Logs(func(node, source, text string) {
+		t, severe := stamp(text, at.Year())
+		named := slices.ContainsFunc(about, func(w string) bool { return strings.Contains(text, w) })
+		if (severe || named) && t.Sub(at).Abs() <= nearBy {
+			near = append(near, line{t, fmt.Sprintf("%+.3f s  %s %s: %s", t.Sub(j.Run.Started).Seconds(), node, source,
+				strings.TrimSpace(journalLine.ReplaceAllString(text, "")))})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(near, func(a, b line) int { return a.at.Compare(b.at) })
+	if left := len(near) - mostLogs; left > 0 { // Those next to the finding stay.
+		slices.SortStableFunc(near, func(a, b line) int { return cmp.Compare(a.at.Sub(at).Abs(), b.at.Sub(at).Abs()) })
+		near = near[:mostLogs]
+		slices.SortStableFunc(near, func(a, b line) int { return a.at.Compare(b.at) })
+		near = append(near, line{text: fmt.Sprintf("(%d more lines are in nodes/)", left)})
+	}
+	var lines []string
+	for _, l := range near {
+		lines = append(lines, l.text)
+	}
+	return lines, nil
+}
+
+// stamp returns when a line was written, the zero time if it does not say, and whether it is a warning or an error.
+func stamp(text string, year int) (at time.Time, severe bool) {
+	layout, found := "2006 0102 15:04:05.000000", klogLine.FindStringSubmatch(text)
+	if found == nil {
+		if found = journalLine.FindStringSubmatch(text); found == nil {
+			return time.Time{}, false
+		}
+		layout, found = "2006 Jan _2 15:04:05", []string{"", "I", found[1]}
+	}
+	at, err := time.Parse(layout, fmt.Sprintf("%d %s", year, found[2]))
+	if err != nil {
+		return time.Time{}, false
+	}
+	return at, found[1] != "I"
+}

@@ -41,8 +41,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Life is the longest time that a fault may stay without a heal; its undo in the kernel is armed with it, and that on the
-// node with what its act may wait in addition. It is longer than any fault that the guard heals in time.
+// Life is the longest time that a fault may stay without a heal; its undo in the kernel is armed with it, and that on
+// the node with what its act may wait in addition. It is longer than any fault that the guard heals in time.
 func Life(spec plan.Fault) time.Duration {
 	if spec.Life > 0 {
 		return spec.Life.D()

@@ -91,19 +91,6 @@ func Caps(definitions []Definition, workloads []string) plan.Caps {
 	return caps
 }
 
-// Waiter is a fault whose act waits for something that the cluster does meanwhile.
-type Waiter interface {
-	// Waits is how long the act may wait. Inject may take, and the undo is armed for, so much longer.
-	Waits() time.Duration
-}
-
-func waits(f Fault) time.Duration {
-	if w, ok := f.(Waiter); ok {
-		return w.Waits()
-	}
-	return 0
-}
-
 // Definition describes a fault. Define completes it for a fault with parameters.
 type Definition struct {
 	Name    string
@@ -132,6 +119,7 @@ type Definition struct {
 	Type   reflect.Type // The struct of its parameters; nil without.
 	Check  func(plan.Setting) plan.FieldErrors
 	peer   func(spec plan.Fault) *int
+	waits  func(spec plan.Fault) time.Duration
 }
 
 // Validator is implemented by parameters with rules.
@@ -143,6 +131,11 @@ type Validator interface {
 // Pair is implemented by the parameters of faults between two pods.
 type Pair interface {
 	Other() *int // The other pod's ordinal.
+}
+
+// Waiter is implemented by the parameters of faults whose act waits for something that the cluster does meanwhile.
+type Waiter interface {
+	Waits() time.Duration // At most.
 }
 
 // Plain completes the definition of a fault without parameters.
@@ -178,6 +171,12 @@ func Define[P any](d Definition, build func(p P, spec plan.Fault, env Env) (Faul
 			return any(p).(Pair).Other()
 		}
 	}
+	if _, ok := any(none).(Waiter); ok {
+		d.waits = func(spec plan.Fault) time.Duration {
+			p, _ := plan.DecodeParams[P](spec)
+			return any(p).(Waiter).Waits()
+		}
+	}
 	return Plain(d, func(spec plan.Fault, env Env) (Fault, error) {
 		p, errs := plan.DecodeParams[P](spec)
 		if err := errs.Err(); err != nil {
@@ -196,4 +195,14 @@ func (d Definition) Other(spec plan.Fault) *int {
 		return nil
 	}
 	return d.peer(spec)
+}
+
+// Life is the longest time from the arming of a fault's undo until it is due: that of Life, and what its act may wait.
+func (d Definition) Life(spec plan.Fault) time.Duration { return Life(spec) + d.wait(spec) }
+
+func (d Definition) wait(spec plan.Fault) time.Duration {
+	if d.waits == nil {
+		return 0
+	}
+	return d.waits(spec)
 }

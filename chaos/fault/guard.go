@@ -41,8 +41,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Life is the longest time that a fault may stay without a heal; its undo on the node and in the kernel is armed with
-// it. It is longer than any fault that the guard heals in time.
+// Life is the longest time that a fault may stay without a heal; its undo in the kernel is armed with it, and that on
+// the node with what its act may wait in addition. It is longer than any fault that the guard heals in time.
 func Life(spec plan.Fault) time.Duration {
 	if spec.Life > 0 {
 		return spec.Life.D()
@@ -60,7 +60,7 @@ func Life(spec plan.Fault) time.Duration {
 type Config struct {
 	Step     plan.Step // With Fault set.
 	Env      Env
-	Takes    []plan.Part // The fault's resources, recorded in the history.
+	Of       Definition // Of the fault; what it takes is recorded in the history.
 	Recorder history.Recorder
 	Journal  Journal // Optional; without one, a crash of the harness loses the state of the fault.
 	// Provoke runs after Inject and before Confirm. It serves a fault whose act waits for a call (plan.Fault.When). Its
@@ -135,7 +135,7 @@ func (g *Guard) Arm(ctx context.Context) error {
 			return nil, err
 		}
 		g.tasks = tasks
-		life := Life(*g.cfg.Step.Fault) + waits(g.f)
+		life := g.cfg.Of.Life(*g.cfg.Step.Fault)
 		g.undoAt = g.cfg.Env.Clock().Add(life)
 		return nil, Arm(ctx, g.cfg.Env, g.owner(), life, tasks)
 	})
@@ -144,13 +144,13 @@ func (g *Guard) Arm(ctx context.Context) error {
 // leave asks the agents of the nodes that the fault does harm to for leave to do so until its undo is due.
 func (g *Guard) leave(ctx context.Context) error {
 	nodes := []clusters.Node{g.cfg.Env.Node}
-	if plan.OnControlPlane(g.cfg.Takes) {
+	if plan.OnControlPlane(g.cfg.Of.Takes) {
 		var err error
 		if nodes, err = g.cfg.Env.ControlPlane(ctx); err != nil {
 			return err
 		}
 	}
-	life := Life(*g.cfg.Step.Fault) + waits(g.f)
+	life := g.cfg.Of.Life(*g.cfg.Step.Fault)
 	for _, n := range nodes {
 		bounded, ok := n.(clusters.BoundedNode)
 		if !ok {
@@ -179,7 +179,7 @@ func (g *Guard) giveBack(ctx context.Context) error {
 
 // Inject carries out the act. It stops before the undo is due: nothing would undo a later act.
 func (g *Guard) Inject(ctx context.Context) error {
-	limit := g.cfg.Limits.Confirm + waits(g.f)
+	limit := g.cfg.Limits.Confirm + g.cfg.Of.wait(*g.cfg.Step.Fault)
 	if g.undoAt > 0 {
 		limit = min(limit, g.undoAt.Sub(g.cfg.Env.Clock())-undoMargin)
 	}
@@ -299,7 +299,7 @@ func (g *Guard) record(stage history.FaultStage, span history.Span, facts []Fact
 		Step: g.cfg.Step.N, Name: g.cfg.Step.Fault.Name, Stage: stage, Node: g.node(), Victim: g.cfg.Env.Pod,
 	}
 	if stage == history.StageIntent || stage == history.StageInjected {
-		for _, part := range g.cfg.Takes {
+		for _, part := range g.cfg.Of.Takes {
 			f.Takes = append(f.Takes, string(part))
 		}
 	}

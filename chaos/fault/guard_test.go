@@ -445,7 +445,8 @@ type bounded struct {
 }
 
 func (b bounded) BeginFault(ctx context.Context, owner, name string, life time.Duration) error {
-	if owner == "" || name != "puppet" || life != fault.Life(plan.Fault{Hold: plan.Duration(10 * time.Second)}) {
+	want := fault.Life(plan.Fault{Hold: plan.Duration(10 * time.Second)}) + patient{}.Waits()
+	if owner == "" || name != "puppet" || life != want {
 		return errors.New("not what the guard has to ask for")
 	}
 	return errors.Join(b.refuse, b.p.call(ctx, "begin"))
@@ -453,7 +454,13 @@ func (b bounded) BeginFault(ctx context.Context, owner, name string, life time.D
 
 func (b bounded) EndFault(ctx context.Context, _ string) error { return b.p.call(ctx, "end") }
 
-// Nothing is armed or done without leave of the node, and leave is given back after the heal.
+// patient are parameters of a fault whose act waits.
+type patient struct{}
+
+func (patient) Waits() time.Duration { return 7 * time.Minute }
+
+// Nothing is armed or done without leave of the node, and leave is given back after the heal. It is asked for the time
+// that the fault's definition tells: sessions on existing clusters are bounded by that.
 func TestNodeGivesLeave(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refuse error
@@ -469,6 +476,8 @@ func TestNodeGivesLeave(t *testing.T) {
 				p, n := &puppet{}, &notes{}
 				g := guard(p, n, func(c *fault.Config) {
 					c.Env.Node = bounded{fake.NewNode("worker", clusters.RoleWorker, nil), p, tc.refuse}
+					c.Of = fault.Define(fault.Definition{Name: "puppet"},
+						func(patient, plan.Fault, fault.Env) (fault.Fault, error) { return p, nil })
 				})
 				err := g.Run(t.Context())
 				if (err != nil) != (tc.refuse != nil) || tc.refuse != nil && !errors.Is(err, tc.refuse) {

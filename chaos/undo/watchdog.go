@@ -44,6 +44,7 @@ type HostWatchdog struct {
 	Argv    []string
 	Dir     string // Of the orders; see WatchdogDir.
 	Engine  string // Name or path of the container engine's client.
+	Hook    string // In place of an engine, the program that has power over the nodes.
 	Cluster string
 }
 
@@ -74,6 +75,7 @@ type Order struct {
 	Run      string       `json:"run"`
 	Step     int          `json:"step"`
 	Engine   string       `json:"engine"` // Name or path of the container engine's client.
+	Hook     string       `json:"hook,omitempty"`
 	Cluster  string       `json:"cluster"`
 	Node     string       `json:"node"`
 	Deadline history.Time `json:"deadline"` // On the boot clock of this machine.
@@ -89,8 +91,9 @@ func (o Order) check() error {
 		return fmt.Errorf("schema is %d; this program reads %d", o.Schema, orderSchema)
 	case o.Node == "" || strings.ContainsAny(o.Node, "/@\x00"):
 		return fmt.Errorf("node is %q; use its name", o.Node)
-	case o.Cluster == "" || o.Engine == "":
-		return fmt.Errorf("cluster is %q, engine %q; set both", o.Cluster, o.Engine)
+	case o.Cluster == "" || o.Engine == "" && o.Hook == "":
+		return fmt.Errorf("cluster is %q, engine %q, hook %q; set the first and one of the others", o.Cluster, o.Engine,
+			o.Hook)
 	case o.Deadline <= 0:
 		return fmt.Errorf("deadline is %s; use more than 0s", o.Deadline)
 	}
@@ -183,8 +186,8 @@ func (d HostWatchdog) Arm(ctx context.Context, node string, owner Owner, life ti
 		return err
 	}
 	path, err := Order{
-		Schema: orderSchema, Run: owner.Run, Step: owner.Step, Engine: d.Engine, Cluster: d.Cluster, Node: node,
-		Deadline: deadline,
+		Schema: orderSchema, Run: owner.Run, Step: owner.Step, Engine: d.Engine, Hook: d.Hook, Cluster: d.Cluster,
+		Node: node, Deadline: deadline,
 	}.write(d.Dir)
 	if err != nil {
 		return fail(fmt.Errorf("write its order: %w", err))
@@ -370,6 +373,11 @@ func act(ctx context.Context, file *os.File, o Order, open OpenNode, log *slog.L
 		}
 		if err != nil {
 			return false, "", err
+		}
+		if o.Hook != "" { // It reaches nothing on the node, where timers undo the rest.
+			did, err := BringBack(ctx, node)
+			log.Info("brought back", "node", o.Node, "did", did, "error", err)
+			return err == nil, "", err
 		}
 		reports, err := Cluster(ctx, []clusters.Node{node}, Of(o.Run, o.Step))
 		for _, r := range reports {

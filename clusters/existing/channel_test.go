@@ -75,6 +75,7 @@ func nodeWith(t *testing.T, p *pod) *node {
 // A node is without the unit for good only if the agent itself says so, and has never had one there.
 func TestUnitIsStartedAgain(t *testing.T) {
 	no := utilexec.CodeExitError{Err: errors.New("no systemd"), Code: 1}
+	killed := utilexec.CodeExitError{Err: errors.New("killed"), Code: 137}
 	for _, c := range []struct {
 		name    string
 		started []error
@@ -82,6 +83,7 @@ func TestUnitIsStartedAgain(t *testing.T) {
 	}{
 		{"started", []error{nil}, true},
 		{"the connection was lost", []error{errors.New("connection reset")}, true},
+		{"the pod was deleted meanwhile", []error{killed}, true},
 		{"no systemd", []error{no}, false},
 		{"systemd not up yet after a boot", []error{nil, no}, true},
 	} {

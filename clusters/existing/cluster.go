@@ -86,7 +86,11 @@ func (c *Cluster) Nodes(ctx context.Context) ([]clusters.Node, error) {
 	}
 	var out []clusters.Node
 	for _, n := range c.known() {
-		out = append(out, n)
+		if c.opts.NodeHook != "" {
+			out = append(out, powered{n, hook(c.opts.NodeHook)})
+		} else {
+			out = append(out, n)
+		}
 	}
 	return out, nil
 }
@@ -206,19 +210,25 @@ func (c *Cluster) limits(n *node) link.Limits {
 	return l
 }
 
-// Capabilities returns what any cluster can do as far as is known before it is opened.
-func Capabilities() clusters.Capabilities {
-	return clusters.Capabilities{Can: []string{
+// Capabilities returns what any cluster can do as far as is known before it is opened, with a node hook or without.
+func Capabilities(hooked bool) clusters.Capabilities {
+	can := clusters.Capabilities{Can: []string{
 		clusters.CanAPI, clusters.CanNFTables, clusters.CanReboot, clusters.CanStaticPods, clusters.CanSystemd,
 	}, Cannot: never()}
+	if hooked {
+		can.Can = append(can.Can, clusters.CanPower)
+		delete(can.Cannot, clusters.CanPower)
+	}
+	return can
 }
 
 // never returns what no cluster reached by kubeconfig can do.
 func never() map[string]string {
 	return map[string]string{
-		clusters.CanClock:     "whether the nodes have wall clocks of their own is not known by a kubeconfig",
-		clusters.CanNetem:     "whether the nodes' kernels delay packets is not known by a kubeconfig",
-		clusters.CanPower:     "nothing stops or starts the nodes of a cluster reached by kubeconfig",
+		clusters.CanClock: "whether the nodes have wall clocks of their own is not known by a kubeconfig",
+		clusters.CanNetem: "whether the nodes' kernels delay packets is not known by a kubeconfig",
+		clusters.CanPower: "nothing stops or starts the nodes of a cluster reached by kubeconfig; name what does by " +
+			"--node-hook",
 		clusters.CanSharedDir: "the nodes of a cluster reached by kubeconfig share no directory",
 		clusters.CanUpgrade: "nothing brings another Kubernetes version to the nodes of a cluster reached by " +
 			"kubeconfig",
@@ -240,11 +250,22 @@ func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 	for _, n := range c.known() {
 		services[n.name] = n.withoutUnit()
 	}
-	for need, found := range map[string]map[string]error{
+	needs := map[string]map[string]error{
 		clusters.CanNFTables: answers, clusters.CanSystemd: services, clusters.CanReboot: services,
-	} {
+	}
+	if c.opts.NodeHook != "" {
+		needs[clusters.CanPower] = c.each(ctx, func(ctx context.Context, n *node) error {
+			state, err := hook(c.opts.NodeHook).state(ctx, n.name)
+			if err == nil && state != clusters.StateRunning {
+				err = fmt.Errorf("node hook %s says that it is %s", c.opts.NodeHook, state)
+			}
+			return err
+		})
+	}
+	for need, found := range needs {
 		if why := firstOf(found); why == "" {
 			can.Can = append(can.Can, need)
+			delete(can.Cannot, need)
 		} else {
 			can.Cannot[need] = why
 		}

@@ -38,6 +38,8 @@ type Options struct {
 	Namespace  string // Where the agents' pods are. Empty is one of their own, made for the session.
 	AgentImage string // For the agents' pods: an image that runs until it is stopped. Empty is the nodes' pause image.
 	Log        *slog.Logger
+	// NodeHook is the path of a program that has power over the nodes; see hook. Empty is none.
+	NodeHook string
 
 	// Faults bounds what the session may do to each node. Without names of faults it may do no harm. Session and Node
 	// are set for each node.

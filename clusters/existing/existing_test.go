@@ -1,11 +1,14 @@
 package existing
 
 import (
+	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,11 +126,61 @@ func TestFirstOf(t *testing.T) {
 
 // What needs power or a shared directory is refused before anything is touched.
 func TestCapabilitiesOnPaper(t *testing.T) {
-	lacks := Capabilities().Lacks([]string{
+	lacks := Capabilities(false).Lacks([]string{
 		clusters.CanPower, clusters.CanSharedDir, clusters.CanAPI, clusters.CanNFTables,
 	})
 	if len(lacks) != 2 || lacks[clusters.CanPower] == "" || lacks[clusters.CanSharedDir] == "" {
 		t.Errorf("lacks %v", lacks)
+	}
+	if lacks := Capabilities(true).Lacks([]string{clusters.CanPower}); len(lacks) > 0 {
+		t.Errorf("with a hook it lacks %v", lacks)
+	}
+}
+
+// A hook is called with its verb and the node. What it does not say, or fails to do, is an error, and it ends with its
+// caller.
+func TestHook(t *testing.T) {
+	for name, c := range map[string]struct{ script, do, want, err string }{
+		"running":          {"echo running", "", clusters.StateRunning, ""},
+		"paused":           {"echo paused", "", clusters.StatePaused, ""},
+		"stopped":          {`[ "$*" = "state n" ] && echo stopped`, "", clusters.StateExited, ""},
+		"another word":     {"echo maybe", "", "", `it printed "maybe"; want running, stopped or paused`},
+		"nothing":          {"", "", "", `it printed ""`},
+		"it fails":         {"echo 'no such VM' >&2; exit 3", "", "", "exit status 3: no such VM"},
+		"stop":             {`[ "$1" = stop ] || echo stopped`, "stop", "", ""},
+		"kill, in vain":    {`[ "$1" = kill ] || echo running`, "kill", "", "it says running"},
+		"it cannot pause":  {`[ "$1" = state ] && echo running`, "pause", "", "hook pause n: exit status 1"},
+		"it does not end":  {"setsid -w true; sleep 4714", "", "", "deadline exceeded"},
+		"its child stays":  {"sleep 4714 & sleep 4714", "", "", "deadline exceeded"},
+		"start takes time": {`[ "$1" = start ] && touch "$0.up"; [ -e "$0.up" ] && echo running`, "start", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "hook")
+			must(t, os.WriteFile(program, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755))
+			n := HookedNode(program, "n")
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			var got string
+			var err error
+			switch c.do {
+			case "stop":
+				err = n.Stop(ctx, 0)
+			case "kill":
+				err = n.Kill(ctx)
+			case "pause":
+				err = n.Pause(ctx)
+			case "start":
+				err = n.Start(ctx)
+			default:
+				got, err = n.State(ctx)
+			}
+			if got != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %q, %v; want %q, %q", got, err, c.want, c.err)
+			}
+		})
+	}
+	if out, _ := exec.Command("pgrep", "-f", "^sleep 4714$").Output(); len(out) > 0 {
+		t.Errorf("left: process %s", out)
 	}
 }
 

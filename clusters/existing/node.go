@@ -34,6 +34,7 @@ const (
 	// mendEvery is the least time between two attempts to restart the unit.
 	mendEvery = 15 * time.Second
 	stderrCap = 64 << 10
+	killedBy  = 128 // The exit code of a command that a signal ended is this and the signal's number.
 )
 
 // The routes to a node.
@@ -57,6 +58,7 @@ type node struct {
 	lastRoute string
 	lastMend  time.Time
 	brought   bool // The session may have left something on the node.
+	ended     bool // The hook was asked to end the node's boot.
 
 	delivering sync.Mutex
 }
@@ -136,8 +138,9 @@ func (n *node) deliver(ctx context.Context) error {
 	switch {
 	case err == nil:
 		n.port, n.noUnit = strings.TrimSpace(port), nil
-	case n.port != "" || !errors.As(err, &exit):
-		return fmt.Errorf("start the agent's unit: %w", err) // A node that boots, or was not heard: a later try may do.
+	case n.port != "" || !errors.As(err, &exit) || exit.Code > killedBy:
+		// A node that boots, that was not heard, or whose pod was deleted: a later try may do.
+		return fmt.Errorf("start the agent's unit: %w", err)
 	default:
 		n.log.Warn("no agent that outlives kubelet and runtime", "error", err)
 		n.noUnit = err
@@ -369,8 +372,12 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 
 var _ clusters.BoundedNode = (*node)(nil)
 
-// BeginFault asks the node's agent for leave to do harm, within the limits of the session.
+// BeginFault asks the node's agent for leave to do harm, within the limits of the session. From then on the direct
+// route is tried first again: the fault may cut the node off from the others.
 func (n *node) BeginFault(ctx context.Context, owner, fault string, life time.Duration) error {
+	n.mu.Lock()
+	n.lastRoute = ""
+	n.mu.Unlock()
 	conn, err := n.connect(ctx)
 	if err == nil {
 		err = link.Begin(ctx, conn, owner, fault, life)

@@ -12,6 +12,7 @@ import (
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
@@ -52,6 +53,21 @@ func TestAnExperimentWithoutChaosMesh(t *testing.T) {
 		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// The limits of a session leave room for what the act of a fault waits, which its guard asks the nodes for.
+func TestLimitsCountWaiting(t *testing.T) {
+	f := plan.Fault{Name: "etcd-freeze", Hold: plan.Duration(time.Minute), Params: plan.Params{"upgraded": true}}
+	p := plan.Plan{Steps: []plan.Step{{N: 1, Do: plan.ActionFault, Fault: &f}}}
+	m := ClusterOptions{Access: &Access{}}
+	m.Bound(AllParts(), 3, p)
+	def, _ := AllParts().fault(f.Name)
+	if got, want := m.Access.Faults.Longest, fault.Life(f)+7*time.Minute; got < want || got != def.Life(f) {
+		t.Errorf("longest %s, want %s", got, def.Life(f))
+	}
+	if got, want := m.Access.Faults.Total, 3*def.Life(f); got != want {
+		t.Errorf("total %s, want %s", got, want)
 	}
 }
 

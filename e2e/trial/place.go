@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -71,7 +70,7 @@ func (m *ClusterOptions) Bound(parts Parts, times int, plans ...plan.Plan) {
 		for _, f := range faultsOf(p) {
 			def, _ := parts.fault(f.Name)
 			m.Access.FaultControlPlane = m.Access.FaultControlPlane || plan.OnControlPlane(def.Takes)
-			life := fault.Life(f)
+			life := def.Life(f)
 			l.Longest, l.Total = max(l.Longest, life), l.Total+time.Duration(times)*life
 			if !slices.Contains(l.Faults, f.Name) {
 				l.Faults = append(l.Faults, f.Name)
@@ -103,6 +102,7 @@ type Place struct {
 	engine, cacheDir string
 	image, agent     string // The database image, and the path of the agent's binary.
 	imageSource      string
+	hook             string // The program that has power over the nodes of an existing cluster.
 	versions         map[string]string
 	nodeImages       map[string]string // By version, of those to upgrade to.
 	running          atomic.Pointer[runner]
@@ -128,6 +128,9 @@ func Prepare(ctx context.Context, m ClusterOptions) (*Place, error) {
 	}
 	p := &Place{
 		lock: held, clusterName: m.ClusterName, engine: m.Engine, cacheDir: m.CacheDir, nodeImages: map[string]string{},
+	}
+	if m.Access != nil {
+		p.hook = m.Access.NodeHook
 	}
 	if err := p.prepare(ctx, m); err != nil {
 		return nil, errors.Join(err, p.Leave(ctx))
@@ -296,6 +299,9 @@ const OutsideCommand = "deadman"
 // OpenOrdered finds the node of an order, through the provider of its cluster.
 func OpenOrdered(log *slog.Logger) undo.OpenNode {
 	return func(ctx context.Context, o undo.Order) (clusters.Node, error) {
+		if o.Hook != "" {
+			return hookedNode(o.Hook, o.Node), nil
+		}
 		provider, err := NewProvider(o.Engine, log)
 		if err != nil {
 			return nil, err

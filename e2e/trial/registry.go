@@ -118,16 +118,20 @@ func (m ClusterOptions) provider() (clusters.Provider, error) {
 	return NewProvider(m.Engine, m.Log)
 }
 
-// existingDefinition is what is known of every existing cluster.
-func existingDefinition() clusters.Definition {
-	return clusters.Definition{Name: "existing", Capabilities: existing.Capabilities}
+// existingDefinition is what is known of every existing cluster, with a node hook or without.
+func existingDefinition(hooked bool) clusters.Definition {
+	return clusters.Definition{
+		Name: "existing", Capabilities: func() clusters.Capabilities { return existing.Capabilities(hooked) },
+	}
 }
+
+func hookedNode(program, name string) clusters.Node { return existing.HookedNode(program, name) }
 
 // RunsOn says on which kinds of clusters a fault can be carried out, and what that depends on: each kind, and "yes",
 // "if ..." or "no: ...".
 func RunsOn(d fault.Definition) [][2]string {
 	onKind, kernel := kind.OnAnyMachine()
-	onExisting := existing.Capabilities()
+	onExisting := existing.Capabilities(true)
 	depends := map[string]string{}
 	for need, option := range kernel {
 		onKind.Can, depends[need] = append(onKind.Can, need), "if the kernel has "+option
@@ -135,6 +139,7 @@ func RunsOn(d fault.Definition) [][2]string {
 	also := map[string]string{needChaosMesh: "if Chaos Mesh is installed"}
 	onNodes := map[string]string{
 		clusters.CanNFTables: "if every node has nftables", clusters.CanReboot: "if every node runs systemd",
+		clusters.CanPower:   "with --node-hook",
 		clusters.CanSystemd: "if every node runs systemd", clusters.CanStaticPods: "if the API server is a static pod",
 	}
 	needs := d.Needs

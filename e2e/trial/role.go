@@ -26,39 +26,60 @@ func permissions() []permission {
 			return slices.ContainsFunc(faultsOf(p), func(f plan.Fault) bool { return slices.Contains(names, f.Name) })
 		}
 	}
-	own := func(_ Parts, p plan.Plan) bool { return p.Workload.External == nil }
-	set := func(_ Parts, p plan.Plan) bool { // It has a set that it changes.
-		return own(Parts{}, p) || slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool {
-			set, _ := s.Needs()
-			return set
-		})
+	does := func(actions ...plan.Action) func(Parts, plan.Plan) bool {
+		return func(_ Parts, p plan.Plan) bool {
+			return slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool { return slices.Contains(actions, s.Do) })
+		}
 	}
-	external := func(_ Parts, p plan.Plan) bool { return p.Workload.External != nil }
+	either := func(of ...func(Parts, plan.Plan) bool) func(Parts, plan.Plan) bool {
+		return func(parts Parts, p plan.Plan) bool {
+			return slices.ContainsFunc(of, func(one func(Parts, plan.Plan) bool) bool { return one(parts, p) })
+		}
+	}
+	own := func(_ Parts, p plan.Plan) bool { return p.Workload.External == nil }
+	made := func(_ Parts, p plan.Plan) bool { // The set is the trial's to remove.
+		return p.Workload.External == nil || p.Workload.External.Namespace == ""
+	}
+	secret := func(_ Parts, p plan.Plan) bool {
+		return p.Workload.External != nil && p.Workload.External.Secret != nil
+	}
+	budget := func(_ Parts, p plan.Plan) bool { return p.Workload.MinAvailable > 0 }
+	topology := func(_ Parts, p plan.Plan) bool { return p.Workload.Grouped() }
 	mesh := func(parts Parts, p plan.Plan) bool { return slices.Contains(needs(parts, p), needChaosMesh) }
 	return []permission{
 		{"", "namespaces", "get list create delete",
 			"the agents' namespace, which allows privileged pods, and the trial's own", nil},
 		{"", "pods", "get list watch create delete",
 			"an agent's pod for each node; the workload's pods, which steps delete; all pods of a struck node", nil},
+		{"", "pods", "deletecollection", "the workload's pods, at the end", made},
 		{"", "pods/exec", "get create", "channel A: set up the agent on a node", nil},
 		{"", "pods/log", "get", "the servers' logs, kept as evidence", own},
 		{"", "nodes", "get list watch", "what nodes can do, and whether they are Ready", nil},
-		{coordination, "leases", "get list watch create update",
+		{coordination, "leases", "get list watch create update delete",
 			"the lock against other harnesses, in kube-system; whether kubelets renew theirs, in kube-node-lease", nil},
 		{"discovery.k8s.io", "endpointslices", "list", "where the API servers are", nil},
 		{"", "events", "list watch", "recorded: what the control plane says", nil},
-		{"", "persistentvolumeclaims", "get list watch delete", "recorded; claims of instances scaled down", nil},
-		{"", "persistentvolumes", "get list watch create delete update", "recorded; the workload's local volumes", nil},
+		{"", "persistentvolumeclaims", "list watch", "recorded", nil},
+		{"", "persistentvolumeclaims", "deletecollection", "the workload's claims, at the end", made},
+		{"", "persistentvolumeclaims", "get delete", "claims that steps or the fault claim-delete delete",
+			either(does(plan.ActionDeleteClaim), fault("claim-delete"))},
+		{"", "persistentvolumeclaims", "get", "the volume of each database of a topology", topology},
+		{"", "persistentvolumes", "get list watch", "recorded; whether volumes are bound", nil},
+		{"", "persistentvolumes", "create delete", "the workload's local volumes", own},
 		{"apps", "statefulsets", "get list watch", "recorded: the set under test", nil},
-		{"apps", "statefulsets", "create delete patch update", "make, scale and update the set under test", set},
+		{"apps", "statefulsets", "create", "make the set under test", either(own, does(plan.ActionCreateSet))},
+		{"apps", "statefulsets", "delete", "remove the set under test", either(made, does(plan.ActionDeleteSet))},
+		{"apps", "statefulsets", "update", "update the set under test, and end it",
+			either(made, does(plan.ActionPartition, plan.ActionUpdate, plan.ActionRollback))},
+		{"apps", "statefulsets/scale", "patch", "scale the set under test", does(plan.ActionScale)},
 		{"apps", "controllerrevisions", "list watch", "recorded: revisions of the set", nil},
-		{storage, "storageclasses", "get list watch", "recorded", nil},
+		{storage, "storageclasses", "list watch", "recorded", nil},
 		{storage, "storageclasses", "create delete", "the class of the workload's local volumes", own},
 		{storage, "volumeattachments", "list watch", "recorded: which volume is attached to which node", nil},
 		{"", "resourcequotas", "list", "what a trial may leave behind", nil},
-		{"", "services", "create delete", "the workload's Service", own},
-		{"policy", "poddisruptionbudgets", "create delete", "the workload's budget", own},
-		{"", "secrets", "get", "the login that the workload file names", external},
+		{"", "services", "create", "the workload's Service", own},
+		{"policy", "poddisruptionbudgets", "create", "the workload's budget", budget},
+		{"", "secrets", "get", "the login that the workload file names", secret},
 		{"", "services", "get", "fault dns-block: the cluster's DNS", fault("dns-block")},
 		{"", "pods/eviction", "create", "fault drain", fault("drain")},
 		{"", "nodes", "update", "faults cordon, drain, out-of-service: marks on the Node",

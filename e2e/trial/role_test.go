@@ -19,19 +19,29 @@ func TestRoleOfAPlan(t *testing.T) {
 		external    bool
 		with, never []string
 	}{
-		"own workload": {nil, false, []string{"create pods/exec", "create statefulsets", "update leases"},
-			[]string{"delete nodes", "update nodes", "create pods/eviction", "get secrets", "get nodes/proxy"}},
-		"node-delete": {[]string{"node-delete"}, false, []string{"delete nodes"}, []string{"update nodes"}},
+		"own workload": {nil, false, []string{
+			"create pods/exec", "create statefulsets", "update leases", "delete leases", "deletecollection pods",
+			"deletecollection persistentvolumeclaims",
+		}, []string{
+			"delete nodes", "update nodes", "create pods/eviction", "get secrets", "get nodes/proxy", "patch statefulsets",
+			"patch statefulsets/scale", "delete persistentvolumeclaims", "create poddisruptionbudgets", "delete services",
+			"update persistentvolumes",
+		}},
+		"claim-delete": {[]string{"claim-delete"}, false, []string{"delete persistentvolumeclaims"}, nil},
+		"node-delete":  {[]string{"node-delete"}, false, []string{"delete nodes"}, []string{"update nodes"}},
 		"drain": {
 			[]string{"drain"}, false, []string{"update nodes", "create pods/eviction"}, []string{"delete nodes"},
 		},
 		"a StatefulSet that is there": {[]string{"kubelet-kill"}, true, []string{"get secrets", "list statefulsets"},
-			[]string{"create statefulsets", "create storageclasses", "create services", "delete statefulsets"}},
+			[]string{
+				"create statefulsets", "create storageclasses", "create services", "delete statefulsets",
+				"update statefulsets", "deletecollection pods",
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plan.Plan{Scenario: "s"}
 			if tc.external {
-				p.Workload.External = &plan.External{Namespace: "shop"}
+				p.Workload.External = &plan.External{Namespace: "shop", Secret: &plan.SecretRef{}}
 			}
 			for i, f := range tc.faults {
 				p.Steps = append(p.Steps, plan.Step{N: i + 1, Do: plan.ActionFault, Fault: &plan.Fault{Name: f}})

@@ -209,7 +209,7 @@ func (c *runner) guard(def fault.Definition, cfg fault.Config) (g *fault.Guard, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("make fault %q: %w", def.Name, err)
 	}
-	cfg.Takes, cfg.Recorder, cfg.Journal = def.Takes, c.rec, undo.NewJournal(c.journal)
+	cfg.Of, cfg.Recorder, cfg.Journal = def, c.rec, undo.NewJournal(c.journal)
 	release, err = c.active.take(activeFault{
 		step: cfg.Step.N, name: def.Name, node: cfg.Env.Node.Name(), parts: def.Takes,
 	})

@@ -53,7 +53,7 @@ func WriteTouched(w io.Writer, parts Parts, p plan.Plan, at *Surroundings) error
 		pod := fmt.Sprintf("%s-%d", p.Workload.StatefulSet, s.Fault.Ordinal)
 		def, _ := parts.fault(s.Fault.Name)
 		fmt.Fprintf(tab, "    %d\t%s\t%s\t%s\t%s\t%s\t%s\n", s.N, s.Fault.Name, pod, at.nodeOf(p, pod), s.Fault.Hold,
-			fault.Life(*s.Fault), def.Healed)
+			def.Life(*s.Fault), def.Healed)
 	}
 	if err := tab.Flush(); err != nil {
 		return err

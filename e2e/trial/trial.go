@@ -200,7 +200,7 @@ func (p *Place) begin(o RunOptions) (c *runner, err error) {
 	c = &runner{
 		RunOptions: o, Place: p, RunID: o.Header.RunID, Parts: AllParts(),
 		Watchdog: undo.HostWatchdog{
-			Argv: []string{p.Program, OutsideCommand}, Dir: watchdogs, Engine: p.engine,
+			Argv: []string{p.Program, OutsideCommand}, Dir: watchdogs, Engine: p.engine, Hook: p.hook,
 			Cluster: p.clusterName,
 		},
 	}

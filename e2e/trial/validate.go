@@ -39,9 +39,10 @@ func Validate(parts Parts, p plan.Plan) error { return validate(caps(parts), p) 
 // asked for its features.
 func ValidateHere(parts Parts, p plan.Plan) error { return validateFor(Provider(), parts, p) }
 
-// ValidateExisting checks a plan also with what a cluster behind a kubeconfig can do. Nothing is touched.
-func ValidateExisting(parts Parts, p plan.Plan) error {
-	return validateFor(existingDefinition(), parts, p)
+// ValidateExisting checks a plan also with what a cluster behind a kubeconfig can do, with a node hook or without.
+// Nothing is touched.
+func ValidateExisting(parts Parts, p plan.Plan, hooked bool) error {
+	return validateFor(existingDefinition(hooked), parts, p)
 }
 
 func validateFor(provider clusters.Definition, parts Parts, p plan.Plan) error {

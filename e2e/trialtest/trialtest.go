@@ -87,7 +87,7 @@ func (o Options) Plans() ([]plan.Plan, error) {
 
 func (o Options) validate(parts trial.Parts, p plan.Plan) error {
 	if o.existing() {
-		return trial.ValidateExisting(parts, p)
+		return trial.ValidateExisting(parts, p, false)
 	}
 	if err := trial.ValidateHere(parts, p); err != nil || o.Keep {
 		return err

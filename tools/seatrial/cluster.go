@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +48,7 @@ type clusterFlags struct {
 
 // accessFlags reach an existing cluster, as kubectl does.
 type accessFlags struct {
-	kubeconfig, context, namespace, agentImage string
+	kubeconfig, context, namespace, agentImage, nodeHook string
 }
 
 func (f *accessFlags) register(cmd *cobra.Command) {
@@ -55,6 +57,9 @@ func (f *accessFlags) register(cmd *cobra.Command) {
 		"namespace of the agents' pods on an existing cluster (default: a new one)")
 	cmd.Flags().StringVar(&f.agentImage, "agent-image", "",
 		"image of the agents' pods; it must run until it is stopped (default: the nodes' pause image)")
+	cmd.Flags().StringVar(&f.nodeHook, "node-hook", "",
+		"a program with power over the nodes, called as HOOK state|stop|kill|start|pause|unpause NODE; "+
+			"see docs/existing-clusters.md")
 }
 
 // registerContext adds the flags of commands that put nothing into the cluster.
@@ -89,6 +94,15 @@ func (f *accessFlags) given() bool { return f.kubeconfig != "" || f.context != "
 func (f *accessFlags) access(out io.Writer) (trial.Access, string, error) {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo})) // Tells the channels.
 	a := trial.Access{Kubeconfig: f.kubeconfig, Namespace: f.namespace, AgentImage: f.agentImage, Log: log}
+	if f.nodeHook != "" { // A watchdog calls it from another directory.
+		path, err := exec.LookPath(f.nodeHook)
+		if err == nil {
+			a.NodeHook, err = filepath.Abs(path)
+		}
+		if err != nil {
+			return a, "", badArguments("--node-hook: %w; name a program", err)
+		}
+	}
 	name, err := trial.ContextName(a, f.context)
 	if err != nil {
 		return a, name, badArguments("--kubeconfig, --context: %w", err)
@@ -190,6 +204,9 @@ func (f *clusterFlags) options(
 	}
 	if len(f.faultNodes) > 0 || f.budget != 0 {
 		return m, badArguments("--fault-nodes, --fault-budget are for a cluster named by --kubeconfig or --context")
+	}
+	if f.access.nodeHook != "" {
+		return m, badArguments("--node-hook is for a cluster named by --kubeconfig or --context")
 	}
 	if f.yes != "" {
 		return m, badArguments("--yes-context is for a cluster named by --kubeconfig or --context")

@@ -154,7 +154,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 func (f *runFlags) validate(p plan.Plan) error {
 	parts := trial.AllParts()
 	if f.cluster.access.given() {
-		return trial.ValidateExisting(parts, p)
+		return trial.ValidateExisting(parts, p, f.cluster.access.nodeHook != "")
 	}
 	if err := trial.ValidateHere(parts, p); err != nil || f.cluster.reuse {
 		return err

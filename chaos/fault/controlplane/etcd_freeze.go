@@ -29,6 +29,14 @@ func (p etcdFreezeParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 	return errs
 }
 
+// Waits is how long kubeadm and etcd may take until there is what is to be frozen.
+func (p etcdFreezeParams) Waits() time.Duration {
+	if p.Upgraded {
+		return replacedBound + raisedBound
+	}
+	return 0
+}
+
 // etcdFreeze completes the definition of etcd-freeze.
 func etcdFreeze(d fault.Definition, of component) fault.Definition {
 	d.Summary += " With upgraded, it freezes the etcd that comes up next and raises the version of its data; until " +
@@ -62,9 +70,6 @@ type freezeUpgraded struct {
 	api     freeze // The kube-apiserver.
 	version string // Of the data before, as etcd's metric has it.
 }
-
-// Waits is how long Inject may take.
-func (*freezeUpgraded) Waits() time.Duration { return replacedBound + raisedBound }
 
 // Undo records etcd and the API server, and continues them. Inject arms it again for the new etcd.
 func (f *freezeUpgraded) Undo(ctx context.Context) (_ []undo.Task, err error) {

@@ -107,7 +107,7 @@ func Run(ctx context.Context, def fault.Definition, b Bench, on func(history.Fau
 	if err != nil {
 		return r, fmt.Errorf("make the fault: %w", err)
 	}
-	err = fault.NewGuard(fault.Config{Step: Step(b.Spec), Takes: def.Takes, Env: b.Env, Recorder: r}, f).Run(ctx)
+	err = fault.NewGuard(fault.Config{Step: Step(b.Spec), Of: def, Env: b.Env, Recorder: r}, f).Run(ctx)
 	if b.Env.Log != nil {
 		for _, fact := range r.Facts() {
 			b.Env.Log.Info("evidence", "fault", fact.Name, "stage", fact.Stage, "shown", fact.Evidence,

@@ -153,7 +153,7 @@ func killedAt(t *testing.T, def fault.Definition, b faulttest.Bench, j faulttest
 		t.Fatal(err)
 	}
 	cfg := fault.Config{
-		Step: faulttest.Step(b.Spec), Takes: def.Takes, Env: b.Env, Recorder: &faulttest.Recorder{}, Journal: j,
+		Step: faulttest.Step(b.Spec), Of: def, Env: b.Env, Recorder: &faulttest.Recorder{}, Journal: j,
 	}
 	if err := fault.NewGuard(cfg, f).Run(trial); (err != nil) != killed {
 		t.Errorf("killed: %t, error %v", killed, err)

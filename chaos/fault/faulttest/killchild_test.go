@@ -112,14 +112,14 @@ func (e assignment) carryOut(ctx context.Context) error {
 		}}
 	}
 	cfg := fault.Config{
-		Step: faulttest.Step(spec), Takes: all[i].Takes, Env: env, Recorder: &faulttest.Recorder{}, Journal: kept,
+		Step: faulttest.Step(spec), Of: all[i], Env: env, Recorder: &faulttest.Recorder{}, Journal: kept,
 	}
 	return errors.Join(fault.NewGuard(cfg, f).Run(ctx), file.Close())
 }
 
 func (e assignment) open(ctx context.Context, log *slog.Logger) (clusters.Cluster, error) {
 	if e.Existing {
-		return openExisting(ctx, log, e.Kubeconfig, e.Cluster)
+		return openExisting(ctx, log, e.Kubeconfig, e.Cluster, "")
 	}
 	provider, err := kind.New(kind.Options{Engine: e.Engine, KubeconfigPath: e.Kubeconfig, Log: log})
 	if err != nil {

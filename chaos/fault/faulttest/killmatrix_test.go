@@ -462,7 +462,7 @@ func (m *matrix) assign(def string, env fault.Env, at faulttest.KillPoint, run s
 		e.PeerNode = env.PeerNode.Name()
 	}
 	if e.Existing = m.kubeconfig != ""; e.Existing {
-		e.Kubeconfig, e.NoPods = m.kubeconfig, at.Stage == history.StageInjected
+		e.Kubeconfig, e.NoPods = m.kubeconfig, !at.After
 	}
 	return e
 }

@@ -163,7 +163,7 @@ func (m *matrix) carryOut(ctx context.Context, v *sufferer) {
 	s.Hold, s.Life = plan.Duration(time.Second), plan.Duration(outlasting)
 	f, err := v.def.New(s, 1, v.env)
 	if err == nil {
-		cfg := fault.Config{Step: faulttest.Step(s), Takes: v.def.Takes, Env: v.env, Recorder: &v.rec, Journal: v}
+		cfg := fault.Config{Step: faulttest.Step(s), Of: v.def, Env: v.env, Recorder: &v.rec, Journal: v}
 		err = fault.NewGuard(cfg, f).Run(ctx)
 	}
 	if v.end = err; !v.came {

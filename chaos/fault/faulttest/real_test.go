@@ -107,7 +107,7 @@ func leftAlone(t *testing.T, def fault.Definition, target faulttest.Target, node
 	ctx := t.Context()
 	env := fault.Env{
 		Cluster: target.Cluster, Kube: target.Kube, Node: nodes[len(nodes)-1], Pod: "none", Namespace: "kube-system",
-		RunID: "rleft-" + def.Name, Clock: target.Clock, Log: target.Log,
+		RunID: "rleft-" + def.Name, Clock: target.Clock, Log: target.Log, Watchdog: target.Watchdog,
 	}
 	f, err := def.New(plan.Fault{Name: def.Name, Hold: plan.Duration(time.Second)}, 1, env)
 	if err != nil {

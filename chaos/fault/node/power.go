@@ -137,15 +137,23 @@ func (a *away) look() fault.Show {
 		if now != a.want {
 			return "", fault.NotYet("node %q is %s, not %s", a.node.Name(), now, a.want)
 		}
-		return fmt.Sprintf("node %q is %s, as the container runtime has it", a.node.Name(), now), nil
+		return fmt.Sprintf("node %q is %s, as its provider has it", a.node.Name(), now), nil
 	})
 }
 
 // Confirm shows that the node is away: by its state, by its kubelet, which answers at no address, and by its lease.
 func (a *away) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("node %q to be %s", a.node.Name(), a.want)
-	return fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, a.look()), a.NoteLeases(&a.leases),
-		a.witness.silence, a.LeaseSilent(&a.leases))
+	facts, err := fault.All(ctx, fault.Await(what, 100*time.Millisecond, stopBound, a.look()))
+	if err != nil {
+		return facts, err
+	}
+	shown, err := fault.All(ctx, a.NoteLeases(&a.leases), a.witness.silence, a.LeaseSilent(&a.leases))
+	if err != nil {
+		err = fmt.Errorf("node %q is %s as its provider has it, and the cluster does not show that: %w", a.node.Name(),
+			a.want, err)
+	}
+	return append(facts, shown...), err
 }
 
 func (a *away) Held(ctx context.Context) ([]fault.Fact, error) { return a.look()(ctx) }

@@ -58,9 +58,14 @@ type powerLoss struct {
 	leases    fault.Leases // As of the new boot.
 }
 
-// Undo remounts the file systems, in case the node is not restarted.
+// Undo remounts the file systems, in case the node is not restarted, and starts the node in case it is left down by a
+// provider that needs two acts for it.
 func (p *powerLoss) Undo(context.Context) ([]undo.Task, error) {
-	return []undo.Task{{Node: p.node, Actions: []undo.Action{undo.MendVolumes(p.Owner)}, UntilBoot: true}}, nil
+	tasks := []undo.Task{{Node: p.node, Actions: []undo.Action{undo.MendVolumes(p.Owner)}, UntilBoot: true}}
+	if p.Watchdog != nil {
+		tasks = append(tasks, undo.Task{Node: p.node, Power: true})
+	}
+	return tasks, nil
 }
 
 // Inject records the state, shuts the file systems down, and restarts the node without grace.

@@ -70,7 +70,7 @@ pages: build ## Draw the page of every recorded run and test it in headless Chro
 	@bash .ci/packages chromium:chromium
 	@rm -rf bin/pages; mkdir -p bin/pages
 	@for run in fixtures/recorded/*/; do bin/seatrial report -o html $$run > bin/pages/$$(basename $$run).html; done
-	@SEATRIAL_PAGES=$(CURDIR)/bin/pages go test -count=1 -run TestMillionOperations ./e2e/report/page
+	@SEATRIAL_PAGES=$(CURDIR)/bin/pages go test -count=1 -run 'TestMillionOperations|TestHostileNames' ./e2e/report/page
 	@go -C tools/browser test -v -count=1 ./... 2>&1 | tee bin/pages.log | awk -f .ci/digest.awk
 
 e2e: ## Run the tests that need root, an engine and a cluster, package by package; 25 min

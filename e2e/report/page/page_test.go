@@ -176,7 +176,7 @@ func TestMarksPointAtTheirFacts(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	j := judged(t, "../../../fixtures/recorded/selftest-deleted-row-42-fail")
 	const hostile = `</script><script>alert(1)</script><img src=x onerror=alert(1)>"'` + "\u2028{{.}}"
-	j.Run.RunID = hostile
+	j.Run.RunID, j.Logs = hostile, []string{hostile}
 	j.Report.Results[0].Findings = []check.Finding{{Subject: hostile, Sentence: hostile, Events: []int64{1}}}
 	for i := range j.World.Events {
 		if o := j.World.Events[i].Observer; o != nil {
@@ -189,6 +189,11 @@ func TestHostileNames(t *testing.T) {
 	}
 	if strings.Contains(page, "<img") || strings.Contains(page, `"'{{`) {
 		t.Error("the hostile name is in the page as it stands")
+	}
+	if dir := os.Getenv("SEATRIAL_PAGES"); dir != "" { // `make pages` opens it in Chromium.
+		if err := os.WriteFile(filepath.Join(dir, "hostile.html"), []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

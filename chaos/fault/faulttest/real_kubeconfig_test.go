@@ -282,10 +282,11 @@ func TestKilledByKubeconfig(t *testing.T) {
 	}
 	m.cluster, m.kubeconfig = byKubeconfig(t, m.log, "seatrial-dev-killkubeconfig", 3, "")
 	m.kube, m.nodes = realKube(t, m.cluster), withAgents(t, m.log, m.cluster)
-	t.Cleanup(func() { // The sessions of those that were killed.
+	t.Cleanup(func() { // The own session, and then those of harnesses that were killed.
+		ctx := context.WithoutCancel(t.Context())
 		p, err := existing.New(existing.Options{Kubeconfig: m.kubeconfig, Log: m.log})
 		if err == nil {
-			err = p.Clean(context.WithoutCancel(t.Context()), "")
+			err = errors.Join(m.cluster.(clusters.Closer).Close(ctx), p.Clean(ctx, ""))
 		}
 		if err != nil {
 			t.Error(err)

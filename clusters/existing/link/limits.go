@@ -351,11 +351,15 @@ func harmless(argv, scripts []string) bool {
 // getsOnly reports whether arguments of curl make one GET request that writes no file.
 func getsOnly(args []string) bool {
 	for i, a := range args {
-		if a == "-o" && (i+1 == len(args) || args[i+1] != "/dev/null") {
+		if (a == "-o" || a == "--output") && (i+1 == len(args) || args[i+1] != "/dev/null") {
+			return false
+		}
+		if strings.Contains(a, "%output{") { // The format of -w can name a file, too.
 			return false
 		}
 		if strings.HasPrefix(a, "-") && !slices.Contains([]string{
-			"-fsS", "-o", "-sk", "-w", "--max-time", "--silent", "--show-error", "--fail",
+			"-fsS", "-o", "-sk", "-w", "--fail", "--insecure", "--max-time", "--noproxy", "--output", "--parallel",
+			"--show-error", "--silent", "--write-out",
 		}, a) {
 			return false
 		}

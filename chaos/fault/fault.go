@@ -84,7 +84,6 @@ func Caps(definitions []Definition, workloads []string) plan.Caps {
 			Storage:  d.Storage,
 			Takes:    d.Takes,
 			Longest:  plan.Duration(d.Longest),
-			Params:   d.Params,
 			Check:    d.Check,
 		})
 	}

@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -9,59 +8,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
-
-func TestParseKubeletPath(t *testing.T) {
-	const uid = "0b5e1f3a-0d5c-4a55-a5b1-8f6e8a9c2d11"
-	const local = "kubernetes.io~local-volume"
-	for _, c := range []struct {
-		path string
-		want history.KubeletVolume
-		ok   bool
-	}{
-		{"/var/lib/kubelet/pods/" + uid + "/volumes/" + local + "/pv-1", history.KubeletVolume{PodUID: uid,
-			Plugin: local, Name: "pv-1"}, true},
-		{"/var/lib/kubelet/pods/" + uid + "/volumes/kubernetes.io~csi/pv-1/mount",
-			history.KubeletVolume{PodUID: uid, Plugin: "kubernetes.io~csi", Name: "pv-1"}, true},
-		{"/var/lib/kubelet/pods/" + uid + "/volumes/kubernetes.io~csi/pv-1/other", history.KubeletVolume{}, false},
-		{"/var/lib/kubelet/pods/" + uid + "/volumes/kubernetes.io~csi/pv-1/mount/x", history.KubeletVolume{}, false},
-		{"/var/lib/kubelet/pods/" + uid + "/volume-subpaths/pv-1/mysql/0", history.KubeletVolume{}, false},
-		{"/var/lib/kubelet/pods/" + uid + "/volumes/" + local, history.KubeletVolume{}, false},
-		{"/var/lib/kubelet/pods/" + uid + "/volumes/" + local + "/", history.KubeletVolume{}, false},
-		{"/var/lib/kubelet/pods//volumes/" + local + "/pv-1", history.KubeletVolume{}, false},
-		{"/var/lib/kubelet/plugins/kubernetes.io/csi/pv/pv-1/globalmount", history.KubeletVolume{}, false},
-		{"var/lib/kubelet/pods/" + uid + "/volumes/" + local + "/pv-1", history.KubeletVolume{}, false},
-		{"", history.KubeletVolume{}, false},
-	} {
-		if got, ok := history.ParseKubeletPath(c.path); got != c.want || ok != c.ok {
-			t.Errorf("ParseKubeletPath(%q) = %+v, %v, want %+v, %v", c.path, got, ok, c.want, c.ok)
-		}
-	}
-}
-
-// FuzzParseKubeletPath holds that what is found in a path puts the path together again.
-func FuzzParseKubeletPath(f *testing.F) {
-	f.Add("/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pv/mount")
-	f.Add("/var/lib/kubelet/pods/u/volumes/p/n")
-	f.Add("/var/lib/kubelet/pods////")
-	f.Fuzz(func(t *testing.T, path string) {
-		v, ok := history.ParseKubeletPath(path)
-		if !ok {
-			if v != (history.KubeletVolume{}) {
-				t.Fatalf("%q is no volume and yet %+v", path, v)
-			}
-			return
-		}
-		again := "/var/lib/kubelet/pods/" + v.PodUID + "/volumes/" + v.Plugin + "/" + v.Name
-		if path != again && path != again+"/mount" {
-			t.Fatalf("%q was taken apart into %+v", path, v)
-		}
-		for _, part := range []string{v.PodUID, v.Plugin, v.Name} {
-			if part == "" || strings.Contains(part, "/") {
-				t.Fatalf("%q has the part %q", path, part)
-			}
-		}
-	})
-}
 
 func TestIdentityKey(t *testing.T) {
 	loop := history.Identity{Device: "7:1", BackingFile: "/a", BackingDev: "8:1", BackingInode: 9}

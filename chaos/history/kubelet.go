@@ -1,112 +1,102 @@
 package history
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// The paths of volumes below the kubelet's root directory, which is the same on every node of kubeadm and kind. The
-// layout is that of k8s.io/kubernetes v1.37.0: pkg/volume/csi (makeDeviceMountPath, csi_block.go) and
-// pkg/kubelet/config (GetPodVolumeDir).
+// kubeletRoot is the kubelet's root directory, which is the same on every node of kubeadm and kind.
+const kubeletRoot = "/var/lib/kubelet/"
+
+// Place is what a path below the kubelet's root directory says about the volume that is mounted there.
+type Place struct {
+	Pod    string // UID of the pod; "" for a global mount, which all pods of a node share.
+	Volume string // Name of the PersistentVolume; "" if the path has a hash instead.
+	Hash   string // Hash of the volume handle, see HandleHash.
+	Kind   PlaceKind
+}
+
+// PlaceKind says what is mounted at a place.
+type PlaceKind string
+
+// The kinds of places.
 const (
-	kubeletRoot = "/var/lib/kubelet/"
-	csiPlugin   = "kubernetes.io~csi"
+	PlaceGlobal  PlaceKind = "global"  // The one mount of a CSI volume on a node, of which each pod's is a bind mount.
+	PlacePod     PlaceKind = "pod"     // The volume in the pod's own directory.
+	PlaceSubpath PlaceKind = "subpath" // A part of the volume, for one container.
+	PlaceBlock   PlaceKind = "block"   // The device of a volume of volumeMode Block, or where it is staged.
+)
+
+// The paths below the kubelet's root. The layout is that of k8s.io/kubernetes v1.37.0: pkg/volume/csi
+// (makeDeviceMountPath, csi_block.go) and pkg/kubelet/config (GetPodVolumeDir, GetPodVolumeSubpathsDir). A CSI driver
+// may stage below the staging path of a block volume, so that is its prefix.
+const (
+	csiPlugins = `^plugins/kubernetes\.io/csi/`
+	csiDevices = csiPlugins + `volumeDevices/`
 )
 
 var (
-	globalMountPath = regexp.MustCompile(`^plugins/kubernetes\.io/csi/([^/]+)/([0-9a-f]{64})/globalmount$`)
-	volumePath      = regexp.MustCompile(`^pods/([^/]+)/volumes/([^/]+)/([^/]+)(?:/mount)?$`)
-	devicePath      = regexp.MustCompile(`^plugins/kubernetes\.io/csi/volumeDevices/` +
-		`(?:staging/([^/]+)(?:/.*)?|publish/([^/]+)/([^/]+)|([^/]+)/dev/([^/]+))$`)
-	podDevicePath = regexp.MustCompile(`^pods/([^/]+)/volumeDevices/([^/]+)/([^/]+)$`)
+	podPath     = regexp.MustCompile(`^pods/(?P<pod>[^/]+)/volumes/(?P<plugin>[^/]+)/(?P<volume>[^/]+)(?:/mount)?$`)
+	subpath     = regexp.MustCompile(`^pods/(?P<pod>[^/]+)/volume-subpaths/(?P<volume>[^/]+)/[^/]+/[^/]+$`)
+	devicePath  = regexp.MustCompile(`^pods/(?P<pod>[^/]+)/volumeDevices/[^/]+/(?P<volume>[^/]+)$`)
+	stagingPath = regexp.MustCompile(csiDevices + `staging/(?P<volume>[^/]+)(?:/.*)?$`)
+	publishPath = regexp.MustCompile(csiDevices + `publish/(?P<volume>[^/]+)/(?P<pod>[^/]+)$`)
+	mapPath     = regexp.MustCompile(csiDevices + `(?P<volume>[^/]+)/dev/(?P<pod>[^/]+)$`)
+	otherDevice = regexp.MustCompile(csiDevices)
+	globalPath  = regexp.MustCompile(csiPlugins + `[^/]+/(?P<hash>[0-9a-f]{64})/globalmount$`)
 )
 
-// submatch returns the groups of a pattern in a path below the kubelet's root, nil for a path that does not match or
-// leads somewhere else.
-func submatch(pattern *regexp.Regexp, p string) []string {
+// layout returns the kinds of paths; the first that matches counts. The kind is empty where no volume is mounted.
+func layout() []place {
+	return []place{
+		{PlacePod, podPath}, {PlaceSubpath, subpath}, {PlaceBlock, devicePath}, {PlaceBlock, stagingPath},
+		{PlaceBlock, publishPath}, {PlaceBlock, mapPath}, {"", otherDevice}, {PlaceGlobal, globalPath},
+	}
+}
+
+type place struct {
+	kind    PlaceKind
+	pattern *regexp.Regexp
+}
+
+// PlaceOf parses a path. It returns false if the path is not the mount point of a persistent volume.
+func PlaceOf(p string) (Place, bool) {
 	rest, ok := strings.CutPrefix(p, kubeletRoot)
 	if !ok || path.Clean(p) != p {
-		return nil
+		return Place{}, false
 	}
-	return pattern.FindStringSubmatch(rest)
-}
-
-// CSIGlobalMount is what the path of a CSI volume's global mount says: the one mount of a volume on a node, made by
-// NodeStageVolume, of which each pod's is a bind mount.
-type CSIGlobalMount struct {
-	Driver string // The CSI driver's name.
-	Hash   string // SHA-256 of the volume handle, lower-case hex.
-}
-
-// ParseCSIGlobalMount takes a path like /var/lib/kubelet/plugins/kubernetes.io/csi/<driver>/<SHA-256 of the volume
-// handle>/globalmount apart. It returns false for every other path.
-func ParseCSIGlobalMount(path string) (CSIGlobalMount, bool) {
-	m := submatch(globalMountPath, path)
-	if m == nil || m[1] == "volumeDevices" {
-		return CSIGlobalMount{}, false
+	for _, l := range layout() {
+		m := l.pattern.FindStringSubmatch(rest)
+		if m == nil {
+			continue
+		}
+		group := func(name string) string {
+			if i := l.pattern.SubexpIndex(name); i > 0 {
+				return m[i]
+			}
+			return ""
+		}
+		if l.kind == "" || ephemeral(group("plugin")) {
+			return Place{}, false
+		}
+		return Place{Pod: group("pod"), Volume: group("volume"), Hash: group("hash"), Kind: l.kind}, true
 	}
-	return CSIGlobalMount{Driver: m[1], Hash: m[2]}, true
+	return Place{}, false
 }
 
-// BlockRole says what a path of a volume of volumeMode Block is for.
-type BlockRole string
-
-// The roles of paths of block volumes.
-const (
-	BlockStaging BlockRole = "staging" // The directory that is given to NodeStageVolume.
-	BlockPublish BlockRole = "publish" // The device, as NodePublishVolume made it for one pod.
-	BlockMap     BlockRole = "map"     // The kubelet's bind mount of the published device, in the global map path.
-	BlockPod     BlockRole = "pod"     // The link to the device in the pod's own directory.
-)
-
-// KubeletBlock is what a path of a volume of volumeMode Block says. PodUID is empty for a staging path.
-type KubeletBlock struct {
-	Role   BlockRole
-	Plugin string // As the kubelet escapes it: "kubernetes.io~csi".
-	Name   string // The volume's name: the PV's.
-	PodUID string
+// HandleHash returns the directory name that the kubelet gives a global mount: the SHA-256 of the volume handle.
+func HandleHash(handle string) string {
+	sum := sha256.Sum256([]byte(handle))
+	return hex.EncodeToString(sum[:])
 }
 
-// ParseKubeletBlockPath takes apart the paths that the kubelet has for block volumes. Below
-// /var/lib/kubelet/plugins/kubernetes.io/csi/volumeDevices they are staging/<name>, publish/<name>/<pod uid> and
-// <name>/dev/<pod uid>; and /var/lib/kubelet/pods/<uid>/volumeDevices/<plugin>/<name>. A CSI driver may stage below the
-// staging path, so that is its prefix. It returns false for every other path.
-func ParseKubeletBlockPath(path string) (KubeletBlock, bool) {
-	if m := submatch(podDevicePath, path); m != nil {
-		return KubeletBlock{Role: BlockPod, Plugin: m[2], Name: m[3], PodUID: m[1]}, true
-	}
-	m := submatch(devicePath, path)
-	switch {
-	case m == nil:
-		return KubeletBlock{}, false
-	case m[1] != "":
-		return KubeletBlock{Role: BlockStaging, Plugin: csiPlugin, Name: m[1]}, true
-	case m[2] != "":
-		return KubeletBlock{Role: BlockPublish, Plugin: csiPlugin, Name: m[2], PodUID: m[3]}, true
-	}
-	return KubeletBlock{Role: BlockMap, Plugin: csiPlugin, Name: m[4], PodUID: m[5]}, true
-}
-
-// IsKubeletBlockPath reports that a path is one of a volume of volumeMode Block.
-func IsKubeletBlockPath(path string) bool {
-	_, ok := ParseKubeletBlockPath(path)
-	return ok
-}
-
-// KubeletVolume is what a mount path below the kubelet's root directory says.
-type KubeletVolume struct {
-	PodUID string
-	Plugin string // As the kubelet escapes it, for example "kubernetes.io~local-volume".
-	Name   string // The volume's name: the PV's for a persistent volume.
-}
-
-// ParseKubeletPath takes a path like /var/lib/kubelet/pods/<uid>/volumes/<plugin>/<name>[/mount] apart. It returns
-// false for every other path.
-func ParseKubeletPath(path string) (KubeletVolume, bool) {
-	m := submatch(volumePath, path)
-	if m == nil {
-		return KubeletVolume{}, false
-	}
-	return KubeletVolume{PodUID: m[1], Plugin: m[2], Name: m[3]}, true
+// ephemeral reports whether a volume plugin's mounts are not persistent volumes.
+func ephemeral(plugin string) bool {
+	return slices.Contains([]string{
+		"configmap", "downward-api", "empty-dir", "git-repo", "image", "projected", "secret",
+	}, strings.TrimPrefix(plugin, "kubernetes.io~"))
 }

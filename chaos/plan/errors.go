@@ -158,13 +158,20 @@ func editDistance(a, b string) int {
 
 // Printable makes text safe for a terminal: one line without control characters, cut after so many bytes.
 func Printable(text string, most int) string {
-	var b strings.Builder
-	for _, r := range strings.ReplaceAll(text, "\n", "; ") {
-		if b.Len() >= most {
-			b.WriteString("...")
-			break
+	text = Escaped(strings.ReplaceAll(text, "\n", "; "), "")
+	for at := range text {
+		if at >= most {
+			return text[:at] + "..."
 		}
-		if unicode.IsPrint(r) {
+	}
+	return text
+}
+
+// Escaped escapes what does not print, such as the control characters of a terminal, but for those in keep.
+func Escaped(text, keep string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) || strings.ContainsRune(keep, r) {
 			b.WriteRune(r)
 			continue
 		}

@@ -33,7 +33,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 			fmt.Fprintf(b, "  %-10s"+format+"\n", append([]any{title}, args...)...)
 		}
 	}
-	line("cluster", true, "1 control plane, %s", count(p.Workers, "worker"))
+	line("cluster", true, "1 control plane, %s", Count(p.Workers, "worker"))
 	line("version", p.Kubernetes != "", "%s at the start", p.Kubernetes)
 	if x := wl.External; x != nil {
 		where := fmt.Sprintf("that is there in namespace %q", x.Namespace)
@@ -41,11 +41,11 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 			where = "of the plan's manifests"
 		}
 		line("workload", true, "StatefulSet %q %s, %s, on what its claims ask for", wl.StatefulSet, where,
-			count(wl.Replicas, "replica"))
+			Count(wl.Replicas, "replica"))
 		line("client", true, "%q, to port %d", x.Command, x.Port)
 	} else {
 		line("workload", true, "%s: StatefulSet %q, %s, %d MiB of %s each",
-			wl.Name, wl.StatefulSet, count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
+			wl.Name, wl.StatefulSet, Count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
 	}
 	line("volumes", wl.Fencing != "", "%s, fencing %s", wl.StorageName(), wl.Fencing)
 	line("pods", wl.Packed, "on one node where possible")
@@ -79,7 +79,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("clients", !wl.Light, "%d for %s, one operation every %s%s; %d quiet rows",
 		wl.Clients, whose, wl.Interval, silent, wl.QuietRows)
 	line("clients", wl.Transactions > 0, "%d more for %s carry out transactions on lists", wl.Transactions, whose)
-	line("hurt", bounds.MaxNodes > 0, "at most %s at the same time", count(bounds.MaxNodes, "node"))
+	line("hurt", bounds.MaxNodes > 0, "at most %s at the same time", Count(bounds.MaxNodes, "node"))
 	line("bounds", true, "ready in %s, settled in %s, blind for at most %s%s", bounds.Ready, bounds.Settle,
 		bounds.BlindGap, end)
 	line("", !wl.Light, "at least %d inserts for %s,", bounds.MinOps, whose)

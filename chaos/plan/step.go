@@ -170,7 +170,7 @@ func kinds() []kind {
 			check: func(v *validator, at string, s Step, _ depth) {
 				v.Range(at+".commits", s.Commits, 1, math.MaxInt32)
 			},
-			says: func(_ Plan, s Step) string { return count(s.Commits, "acknowledged insert") + " more" },
+			says: func(_ Plan, s Step) string { return Count(s.Commits, "acknowledged insert") + " more" },
 		},
 		{
 			do: ActionPartition, field: "partition", changes: true, check: (*validator).partition,
@@ -216,7 +216,7 @@ func kinds() []kind {
 		},
 		{
 			do: ActionScale, field: "replicas", changes: true, external: true, check: (*validator).scale,
-			says: func(p Plan, s Step) string { return set(p) + " to " + count(*s.Replicas, "replica") },
+			says: func(p Plan, s Step) string { return set(p) + " to " + Count(*s.Replicas, "replica") },
 		},
 		{
 			do: ActionTamper, field: "tamper", data: true, check: (*validator).tamper,
@@ -233,7 +233,7 @@ func kinds() []kind {
 		},
 		{
 			do: ActionTogether, field: "branches", external: true, check: (*validator).together,
-			says: func(_ Plan, s Step) string { return count(len(s.Branches), "sequence") + " beside each other:" },
+			says: func(_ Plan, s Step) string { return Count(len(s.Branches), "sequence") + " beside each other:" },
 		},
 		{
 			do: ActionUpdate, field: "update", changes: true, check: (*validator).update,
@@ -449,8 +449,8 @@ func sum(a, b time.Duration) time.Duration {
 	return a + b
 }
 
-// count says how many there are of something.
-func count(n int, noun string) string {
+// Count says how many there are of something.
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

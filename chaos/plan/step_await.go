@@ -255,7 +255,7 @@ func (p Plan) describeAwait(a Await) string {
 		object = a.Object.String()
 	}
 	what := strings.NewReplacer(
-		"{pod}", p.Workload.pod(a.Ordinal), "{rpc}", a.RPC, "{commits}", count(a.Commits, "acknowledged insert"),
+		"{pod}", p.Workload.pod(a.Ordinal), "{rpc}", a.RPC, "{commits}", Count(a.Commits, "acknowledged insert"),
 		"{step}", strconv.Itoa(a.Step), "{object}", object, "{lasting}", a.Lasting.String(),
 		"{after}", a.After.String(), "{since}", since,
 		"{stage}", say(a.Stage, map[string]string{

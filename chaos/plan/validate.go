@@ -35,7 +35,6 @@ type FaultCaps struct {
 	Longest  Duration // The longest that the fault can be held; 0 is no limit.
 	Storage  string   // The one kind of volume that it is a fault of; empty for every kind.
 	Takes    []Part   // What it takes while it is in force.
-	Params   []string // The names of its parameters.
 	// Check validates its parameters; nil when it has none. The fields of its errors are relative to the fault.
 	Check func(Setting) FieldErrors
 }

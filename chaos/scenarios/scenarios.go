@@ -97,8 +97,8 @@ func trials() []plan.Scenario {
 		},
 		{
 			Name: "transactions",
-			Summary: "Clients carry out transactions at all isolation levels while kubelet and database are killed, the " +
-				"database is frozen and the node reboots; each sees of the others what its level allows.",
+			Summary: "Clients carry out transactions at all isolation levels while kubelet and database are killed, " +
+				"the database is frozen and the node reboots; each sees of the others what its level allows.",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 2
 				faults := []plan.Step{
@@ -291,8 +291,8 @@ func selftests() []plan.Scenario {
 		},
 		{
 			Name: "selftest-lost-append",
-			Summary: "Self-test: one acknowledged number is taken out of a list that transactions append to; the verdict " +
-				"must be FAIL.",
+			Summary: "Self-test: one acknowledged number is taken out of a list that transactions append to; the " +
+				"verdict must be FAIL.",
 			Expect:  "FAIL",
 			Finding: plan.Sign{Check: "isolation", Says: "lost"},
 			Build: func(r *rand.Rand) plan.Plan {

@@ -41,11 +41,7 @@ const attachmentsObserver = "api/volumeattachments"
 
 func judgeDetachInUse(r *ruling) {
 	watch := r.world.Watch()
-	for _, name := range []string{world.NodesObserver, attachmentsObserver} {
-		if !watch.On(name) {
-			r.unknown("the observer %s was never on: what it would have told is missing", name)
-		}
-	}
+	r.watched("what it would have told is missing", world.NodesObserver, attachmentsObserver)
 	for _, gap := range watch.Gaps[attachmentsObserver] {
 		if bound := r.trial.Plan.Bounds.BlindGap.D(); gap.Length() > bound && gap.NotBefore < r.trial.LookedUntil() {
 			r.unknown("the observer %s was blind for %s from %s, longer than the bound of %s", attachmentsObserver,
@@ -55,8 +51,9 @@ func judgeDetachInUse(r *ruling) {
 	for _, v := range r.world.Volumes().Handled() {
 		for _, a := range r.world.Storage().Attachments {
 			if v.PV != nil && a.PV == v.Name {
-				r.evidence += len(a.States)
-				r.looked("volume " + v.Name)
+				for range a.States {
+					r.judged("volume " + v.Name)
+				}
 				r.judgeMark(v, a, watch)
 			}
 		}

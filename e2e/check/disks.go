@@ -54,8 +54,7 @@ func (r *ruling) judgeCalls(rpcs ...string) {
 			r.unknown("a call of %s at %s does not say for which volume and node it was", c.RPC,
 				r.clock(c.Begin.Span.NotBefore))
 		default:
-			r.evidence++
-			r.looked("volume " + r.name(c))
+			r.judged("volume " + r.name(c))
 		}
 	}
 	if len(r.world.Volumes().Handled()) == 0 {
@@ -124,6 +123,9 @@ func (r *ruling) since(moments ...history.Time) history.Span {
 
 // sawNodes demands that the observer of each of the nodes saw all of window, except for holes within the bound.
 func (r *ruling) sawNodes(c *world.Coverage, nodes []string, window history.Span) {
+	if len(nodes) == 0 {
+		r.unknown("the observer %s was never on on any node: what happened there is not known", c.Name)
+	}
 	for _, node := range nodes {
 		if !c.On(node) {
 			r.unknown("the observer %s was never on on node %s: what happened there is not known", c.Name, node)
@@ -174,16 +176,9 @@ func (r *ruling) sawCalls(window history.Span) {
 		return !calls.Driver.On(node) && r.world.IsControlPlane(node) &&
 			!slices.ContainsFunc(calls.Calls, func(c *world.Call) bool { return c.TargetNode() == node })
 	})
-	if len(nodes) == 0 {
-		r.unknown("no node of the cluster is in the history: whose CSI calls are missing is not known")
-	}
 	r.sawNodes(calls.Driver, nodes, window)
 	at := slices.DeleteFunc(keys(calls.Controller.Sessions),
 		func(node string) bool { return !calls.Controller.On(node) })
-	if len(at) == 0 {
-		r.unknown("the observer %s was never on: what was attached and detached is not known",
-			world.CsiControllerObserver)
-	}
 	r.sawNodes(calls.Controller, at, window)
 }
 

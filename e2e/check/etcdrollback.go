@@ -44,8 +44,7 @@ func judgeEtcdRollback(r *ruling) {
 		case end == nil:
 			r.unknown("step %d: kubeadm upgrade apply was not seen to end", step)
 		case end.Upgrade.Error == "":
-			r.evidence++
-			r.looked("node " + end.Upgrade.Node)
+			r.judged("node " + end.Upgrade.Node)
 			r.note("step %d: kubeadm upgraded the control plane, and rolled nothing back", step)
 		case data == nil:
 			r.unknown("step %d: kubeadm upgrade apply failed, and etcd's data was not looked at", step)
@@ -88,8 +87,7 @@ func (r *ruling) judgeRollback(e *history.Event) {
 	}
 	switch {
 	case !said:
-		r.evidence++
-		r.looked(subject)
+		r.judged(subject)
 		r.note("kubeadm did not say that it rolled the data back: %s", strings.Join(d.Said, "; "))
 	case live == "" || backup == "":
 		r.unknown("kubeadm says that it rolled back the data of %s, and the database or its backup was not found",
@@ -98,8 +96,7 @@ func (r *ruling) judgeRollback(e *history.Event) {
 		r.unknown("kubeadm says that it rolled back the data of %s, and the backup is nowhere in %s: etcd may have "+
 			"written since", subject, history.EtcdDir)
 	default:
-		r.evidence++
-		r.looked(subject)
+		r.judged(subject)
 		if d.Databases[backup] == live {
 			return
 		}

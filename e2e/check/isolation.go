@@ -20,8 +20,8 @@ func Isolation() Check {
 	return Check{
 		Name: "isolation",
 		When: Continuous,
-		Promise: "Transactions see of each other what their isolation level allows, and every later one sees what was " +
-			"committed.",
+		Promise: "Transactions see of each other what their isolation level allows, and every later one sees what " +
+			"was committed.",
 		Source: "Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB 2021); MySQL Reference Manual, " +
 			"Transaction Isolation Levels and Consistent Nonlocking Reads; with both logs synced at each commit, a " +
 			"crash loses no commit",
@@ -75,7 +75,7 @@ func (r *ruling) isolated(instance string, txns []isolation.Txn, events []*histo
 		return
 	}
 	r.evidence += found.Judged
-	r.looked(instance)
+	r.subjects[instance] = true
 	if found.Judged < leastTxns {
 		r.unknown("%d transactions of %s committed, want %d", found.Judged, instance, leastTxns)
 	}

@@ -61,11 +61,11 @@ func TestIsolation(t *testing.T) {
 		says   string
 	}{
 		{"sound", nil, check.Pass, ""},
-		{"the last append is gone", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[:59] })), check.Fail,
-			"mysql-1 broke READ COMMITTED. lost append: the last read read key 1 without 60, which transaction 60 of client " +
-				"2 had appended and committed before."},
-		{"the first append is gone", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[1:] })), check.Fail,
-			"incompatible order"},
+		{"the last append is gone", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[:59] })),
+			check.Fail, "mysql-1 broke READ COMMITTED. lost append: the last read read key 1 without 60, which " +
+				"transaction 60 of client 2 had appended and committed before."},
+		{"the first append is gone", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[1:] })),
+			check.Fail, "incompatible order"},
 		{"an append that was rolled back is there", edit(txn(2, 60, ok),
 			func(e *history.Event) { e.Op.Stage = history.StageFailed }), check.Fail, "G1a"},
 		{"one of unknown outcome is there", edit(txn(2, 60, ok),
@@ -91,9 +91,11 @@ func TestIsolation(t *testing.T) {
 		}), check.Unknown, "appended to key 1 twice"},
 		{"too few", then(drop(func(e *history.Event) bool {
 			return e.Op != nil && e.Op.F == history.OpTxn && e.Op.Client == 2 && e.Op.Number > 40
-		}), edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[:40] }))), check.Unknown, "transactions of mysql-1 committed, want 50"},
-		{"an instance without any", drop(func(e *history.Event) bool { return e.Op != nil && e.Op.Instance == "mysql-2" }),
-			check.Unknown, "no transaction of mysql-2"},
+		}), edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[:40] }))), check.Unknown,
+			"transactions of mysql-1 committed, want 50"},
+		{"an instance without any", drop(func(e *history.Event) bool {
+			return e.Op != nil && e.Op.Instance == "mysql-2"
+		}), check.Unknown, "no transaction of mysql-2"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			events := transactions()

@@ -36,20 +36,17 @@ type idle struct {
 
 func judgeMountResidue(r *ruling) {
 	storage := r.world.Storage()
-	if !r.world.Watch().On(world.PodsObserver) {
-		r.unknown("the observer %s was never on: which pods were gone is not known", world.PodsObserver)
-	}
+	r.watched("which pods were gone is not known", world.PodsObserver)
 	others, namespace := external(r.world), trialNamespace(r.world, r.trial.Plan)
 	for _, life := range r.world.Ledger().Lives {
-		if life.Place == (world.Place{}) {
+		if life.Place == (history.Place{}) {
 			continue
 		}
 		name := storage.VolumeAt(life.Place)
 		if pv := storage.PVs[name]; others && (pv == nil || pv.Namespace != namespace) {
 			continue // Pods of other namespaces are not watched.
 		}
-		r.evidence++
-		r.looked("volume " + name)
+		r.judged("volume " + name)
 		for _, n := range r.idles(life, name) {
 			if r.judgeIdle(life, n, name) {
 				break

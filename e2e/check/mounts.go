@@ -72,9 +72,8 @@ func judgeMounts(r *ruling) {
 		if v.PV.ManyNodes() {
 			continue
 		}
-		r.evidence += len(v.Mounts)
-		if len(v.Mounts) > 0 {
-			r.looked("volume " + v.Name)
+		for range v.Mounts {
+			r.judged("volume " + v.Name)
 		}
 		r.judgeOverlaps(v)
 	}
@@ -104,7 +103,7 @@ func where(v *world.VolumeLife) string {
 	}
 	text := cmp.Or(strings.Join(parts, ", "), "none")
 	if v.PV.ManyNodes() {
-		text += "; not judged, since it may be on many nodes: " + strings.Join(v.PV.Modes, ", ")
+		text += "; not judged, since it may be on many nodes: " + world.AccessModes(v.PV.Modes)
 	}
 	return text
 }
@@ -148,7 +147,7 @@ func bounds(certain, a, b history.Span) string {
 func (r *ruling) judgeOverlaps(v *world.VolumeLife) {
 	name := v.Name
 	if v.PV != nil && len(v.PV.Modes) > 0 {
-		name += " (" + strings.Join(v.PV.Modes, ", ") + ")"
+		name += " (" + world.AccessModes(v.PV.Modes) + ")"
 	}
 	where := func(o world.Overlap[*world.Mount]) string {
 		if o.A.Node == o.B.Node {

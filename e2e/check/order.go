@@ -69,11 +69,7 @@ func judgeOrder(r *ruling) {
 // judgeOrderSeen adds a reason for everything that hides the order. Gaps are not among them: a gap counts only between
 // two states that are compared.
 func (j *setJudge) judgeOrderSeen() {
-	for _, name := range []string{world.PodsObserver, world.SetsObserver} {
-		if !j.watch.On(name) {
-			j.unknown("the observer %s was never on: creations and deletions may be missing", name)
-		}
-	}
+	j.watched("creations and deletions may be missing", world.PodsObserver, world.SetsObserver)
 	if n := j.objects.Pods.Strange + j.objects.StatefulSets.Strange; n > 0 {
 		j.unknown("%d events of pods or of the StatefulSet have no content or no place in the order", n)
 	}

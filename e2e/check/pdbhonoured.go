@@ -29,9 +29,7 @@ func PDBHonoured() Check {
 
 func judgePDBHonoured(r *ruling) {
 	watch := r.world.Watch()
-	if !watch.On(world.PodsObserver) {
-		r.unknown("the observer %s was never on: who was evicted is not known", world.PodsObserver)
-	}
+	r.watched("who was evicted is not known", world.PodsObserver)
 	set := r.world.Sets().Named(r.trial.Plan.Workload.StatefulSet)
 	least := r.trial.Plan.Workload.MinAvailable
 	for _, life := range r.world.Pods().All {
@@ -54,8 +52,7 @@ func judgePDBHonoured(r *ruling) {
 			r.note("%s was evicted at %s while it was %s: the budget does not count it", life.Name, at, p.Status.Phase)
 			continue
 		}
-		r.evidence++
-		r.looked(life.Name)
+		r.judged(life.Name)
 		healthy, perhaps, events := r.others(set, life, p, since)
 		r.note("%s was evicted at %s, %d others were Ready", life.Name, at, healthy)
 		if perhaps < least {

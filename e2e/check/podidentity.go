@@ -30,9 +30,7 @@ func PodIdentity() Check {
 
 func judgePodIdentity(r *ruling) {
 	pods, seen := r.world.Pods().ByUID, r.world.Containers()
-	if !r.world.Watch().On(world.PodsObserver) {
-		r.unknown("the observer %s was never on: which process is whose is not known", world.PodsObserver)
-	}
+	r.watched("which process is whose is not known", world.PodsObserver)
 	byName := map[string][]*world.Process{}
 	window := r.since()
 	for _, p := range seen.Processes {
@@ -47,8 +45,7 @@ func judgePodIdentity(r *ruling) {
 		case pod == nil:
 			r.unknown("%s is of a pod with uid %s, which the API never showed", p, p.Pod)
 		case strings.HasPrefix(pod.Name, r.trial.Plan.Workload.StatefulSet+"-"):
-			r.evidence++
-			r.looked(pod.Name)
+			r.judged(pod.Name)
 			key := world.Key(pod.Namespace, pod.Name)
 			byName[key] = append(byName[key], p)
 		}
@@ -61,11 +58,7 @@ func judgePodIdentity(r *ruling) {
 	for _, key := range keys(byName) {
 		r.judgeTwins(key[strings.Index(key, "/")+1:], byName[key])
 	}
-	nodes := r.world.Nodes()
-	if len(nodes) == 0 {
-		r.unknown("no node of the cluster is in the history: whose processes are missing is not known")
-	}
-	r.sawNodes(seen.ProcessCoverage, nodes, window)
+	r.sawNodes(seen.ProcessCoverage, r.world.Nodes(), window)
 }
 
 // judgeTwins reports, for each two pods of one name, the first pair of processes that lived at once.

@@ -70,8 +70,20 @@ func (r *ruling) first(words ...string) bool {
 	return !r.seen[name]
 }
 
-// looked records that a subject was judged.
-func (r *ruling) looked(subject string) { r.subjects[subject] = true }
+// judged counts one piece of evidence and records whose it is.
+func (r *ruling) judged(subject string) {
+	r.evidence++
+	r.subjects[subject] = true
+}
+
+// watched adds a reason for each of the observers of the API that never ran. Hidden says what is not known without it.
+func (r *ruling) watched(hidden string, observers ...string) {
+	for _, name := range observers {
+		if !r.world.Watch().On(name) {
+			r.unknown("the observer %s was never on: %s", name, hidden)
+		}
+	}
+}
 
 // note adds a fact that does not change the verdict.
 func (r *ruling) note(format string, args ...any) {

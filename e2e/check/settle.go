@@ -119,8 +119,7 @@ func (j *settling) judge(ordinal int, name string) {
 	ready, bound := j.ready(name), j.trial.Plan.Bounds.Settle
 	unwritten := j.trial.Plan.Workload.Light || j.trial.Origin(name) != name // No client writes to the instance.
 	if ready && (unwritten || w.first != nil) {
-		j.evidence++
-		j.looked(name)
+		j.judged(name)
 	}
 	switch {
 	case !ready:

@@ -74,8 +74,7 @@ func (r *ruling) takings() []taking {
 			continue
 		}
 		volume := r.world.Storage().VolumeAt(p)
-		r.evidence++
-		r.looked("volume " + volume)
+		r.judged("volume " + volume)
 		if life.Ended && !r.twice(life, p) {
 			all = append(all, taking{life.Node, p.Pod, volume, life.Key,
 				history.Span{NotBefore: life.To, NotAfter: life.MaybeTo}, "its mount " + life.String() + " ended",
@@ -83,7 +82,7 @@ func (r *ruling) takings() []taking {
 		}
 	}
 	for _, c := range r.world.Calls().Of(world.RPCUnpublish, world.RPCUnstage) {
-		p, _ := world.PlaceOf(c.Target)
+		p, _ := history.PlaceOf(c.Target)
 		if c.Took() && (c.RPC == world.RPCUnstage || p.Pod != "") {
 			t := taking{node: c.TargetNode(), volume: r.name(c), span: c.Ended(), how: c.RPC + " ended well",
 				events: c.Events()}
@@ -97,7 +96,7 @@ func (r *ruling) takings() []taking {
 }
 
 // twice reports whether the pod had another mount of the volume when this one ended.
-func (r *ruling) twice(life *world.Mount, p world.Place) bool {
+func (r *ruling) twice(life *world.Mount, p history.Place) bool {
 	return slices.ContainsFunc(r.world.Ledger().Lives, func(o *world.Mount) bool {
 		return p.Pod == o.Place.Pod && o != life && o.Node == life.Node && o.Key == life.Key &&
 			o.MaybeFrom <= life.MaybeTo && o.MaybeTo > life.MaybeTo

@@ -41,9 +41,7 @@ type kubeletAt struct {
 
 // kubelets returns the successive versions of each node's kubelet, by node.
 func (r *ruling) kubelets() map[string][]*kubeletAt {
-	if !r.world.Watch().On(world.NodesObserver) {
-		r.unknown("the observer %s was never on: the versions of kubelets are not known", world.NodesObserver)
-	}
+	r.watched("the versions of kubelets are not known", world.NodesObserver)
 	byNode := map[string][]*kubeletAt{}
 	for _, node := range r.world.Nodes() {
 		var last *kubeletAt
@@ -112,8 +110,7 @@ func judgeUpgradeOrder(r *ruling) {
 				}
 				if at.NotBefore >= k.from && at.NotAfter <= k.to &&
 					!watch.Blind(at.NotBefore, at.NotAfter, world.NodesObserver) {
-					r.evidence++
-					r.looked("node " + node)
+					r.judged("node " + node)
 					r.judgeSkew(node, k, s)
 				}
 			}

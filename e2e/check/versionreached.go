@@ -87,8 +87,7 @@ func judgeVersionReached(r *ruling) {
 }
 
 func (r *ruling) reached(what, subject, node string, is *version.Version, e *history.Event, wanted string) {
-	r.evidence++
-	r.looked(subject)
+	r.judged(subject)
 	if "v"+is.String() != wanted {
 		r.violation(Finding{Subject: subject, Node: node, Events: []int64{e.ID}, Span: history.Span{
 			NotBefore: e.Span.NotBefore, NotAfter: max(e.Span.NotAfter, r.trial.LookedUntil())}},

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -59,7 +60,7 @@ func diagnose(k *known, key string, bound time.Duration) Diagnosis {
 func (v *view) wants(s step) string {
 	name := v.set.pod(s.ordinal)
 	key := world.Key(v.set.Event.Object.Namespace, name)
-	wanted := Count(v.set.replicas, "replica") + " " + isAre(v.set.replicas) + " wanted"
+	wanted := plan.Count(v.set.replicas, "replica") + " " + isAre(v.set.replicas) + " wanted"
 	switch s.action {
 	case ActionNone:
 		if v.set.Deleting() {
@@ -77,7 +78,7 @@ func (v *view) wants(s step) string {
 		}
 		if n > 0 {
 			return fmt.Sprintf("nothing: %s and available, and %s of an old revision %s left as they are (%s)", wanted,
-				Count(n, "pod"), isAre(n), leaves)
+				plan.Count(n, "pod"), isAre(n), leaves)
 		}
 		return fmt.Sprintf("nothing: %s, and all are available at their revision", wanted)
 	case ActionCreate:
@@ -97,14 +98,6 @@ func (v *view) wants(s step) string {
 		return fmt.Sprintf("to replace %s, which has ended", name)
 	}
 	return fmt.Sprintf("nothing but to see %s available: all pods are there and at their revision", name)
-}
-
-// Count says how many there are of something.
-func Count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func isAre(n int) string {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // faultsOn adds the faults that were active on the pod or on its node when it began to block.
@@ -33,12 +35,8 @@ func (r *reasoner) faultsOn(b blocker) {
 
 // hurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
 func (r *reasoner) hurtsControl(f fault) bool {
-	if n := r.k.Nodes.At(f.Node, r.k.at); n != nil {
-		if _, ok := n.Meta.Labels["node-role.kubernetes.io/control-plane"]; ok {
-			return true
-		}
-	}
-	return f.TakesControl()
+	n := r.k.Nodes.At(f.Node, r.k.at)
+	return f.TakesControl() || n != nil && world.IsControlPlane(n.Meta.Labels)
 }
 
 // active returns a fault that is active on the pod or its node, and false where there is none.

@@ -213,7 +213,7 @@ func (r *reasoner) starting(p *pod) {
 
 // elsewhere explains a volume that is attached to another node and may not be on two.
 func (r *reasoner) elsewhere(p *pod, c *world.Claim) bool {
-	if v := r.k.Volumes.At(c.Spec.VolumeName, r.k.at); v != nil && shared(v) {
+	if v := r.k.Volumes.At(c.Spec.VolumeName, r.k.at); v != nil && world.ManyNodes(v.Spec.AccessModes) {
 		return false
 	}
 	for _, a := range there(r.k, r.k.Attachments) {

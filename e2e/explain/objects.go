@@ -267,9 +267,3 @@ func (k *known) allowed(v *world.Volume) []*world.Node {
 		return selector != nil && !selector.Match(&corev1.Node{ObjectMeta: meta})
 	})
 }
-
-// shared reports that a volume may be attached to many nodes (pkg/volume/util, IsMultiAttachAllowed).
-func shared(v *world.Volume) bool {
-	return slices.Contains(v.Spec.AccessModes, corev1.ReadWriteMany) ||
-		slices.Contains(v.Spec.AccessModes, corev1.ReadOnlyMany)
-}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -94,7 +95,7 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 	evidence := append(proof(c, "spec.volumeName"), proof(v, "spec.nodeAffinity")...)
 	if len(nodes) == 0 {
 		r.because(evidence, "PVC %s is bound to PV %s, which only a node may use with %s: none of the %s is one",
-			c.Name(), v.Name(), asks(v), Count(all, "node"))
+			c.Name(), v.Name(), asks(v), plan.Count(all, "node"))
 		for _, name := range named(v) {
 			if gone := deletedAt(r.k, r.k.Nodes, name); gone.Known {
 				r.because(absence("nodes", name, gone), "node %s was deleted at %s", name,

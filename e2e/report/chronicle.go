@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -89,7 +90,7 @@ func podVolumes(w *world.World) []*podVolume {
 func (v *podVolume) about() string {
 	words := []string{v.Name}
 	if v.PV != nil {
-		words = append(words, strings.Join(v.PV.Modes, ", "), v.PV.Size)
+		words = append(words, world.AccessModes(v.PV.Modes), v.PV.Size)
 	}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
@@ -182,7 +183,7 @@ func (s *story) others(volumes []*podVolume, of *podVolume) string {
 			n++
 		}
 	}
-	all := explain.Count(len(volumes)-1, "other volume")
+	all := plan.Count(len(volumes)-1, "other volume")
 	if n == 0 {
 		return "nothing of the kind was found about " + all
 	}
@@ -404,7 +405,7 @@ func (c *chronicle) render(color bool, lines []line) *page {
 				}
 			}
 			if n > 0 {
-				text += fmt.Sprintf("; %s acknowledges %s", c.of.pod, explain.Count(n, "row"))
+				text += fmt.Sprintf("; %s acknowledges %s", c.of.pod, plan.Count(n, "row"))
 			}
 			before.put(p, "...", "", who, text)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -407,7 +406,7 @@ func (c *chronicle) counted(from, to history.Time) string {
 	var parts []string
 	for _, l := range c.lives {
 		if l.From <= to && l.To >= from {
-			parts = append(parts, fmt.Sprintf("pid %d acknowledged %s", l.Pid, explain.Count(count[l], "row")))
+			parts = append(parts, fmt.Sprintf("pid %d acknowledged %s", l.Pid, plan.Count(count[l], "row")))
 		}
 	}
 	if n := count[nil]; n > 0 {
@@ -432,7 +431,7 @@ func (c *chronicle) finalRead() {
 		n++
 	}
 	lost := slices.DeleteFunc(slices.Clone(c.acks), func(a acknowledged) bool { return seen[name{a.client, a.seq}] })
-	text := fmt.Sprintf("the final read of %s finds %s", c.of.pod, explain.Count(n, "row"))
+	text := fmt.Sprintf("the final read of %s finds %s", c.of.pod, plan.Count(n, "row"))
 	switch {
 	case len(lost) > 0:
 		first, will, who := lost[0], "a row", "clients"

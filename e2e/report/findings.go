@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/explain"
 )
 
 const (
@@ -82,7 +82,7 @@ func (s *story) cause(p *page, n int, c check.Cause) {
 		during = "while these faults were active"
 	}
 	indent := p.numbered(n, fmt.Sprintf("%s of %s %s (--all tells each by itself):",
-		explain.Count(len(c.Found), "finding"), explain.Count(len(checks), "check"), during))
+		plan.Count(len(c.Found), "finding"), plan.Count(len(checks), "check"), during))
 	s.lives(p, indent+"  ", c)
 	for _, name := range checks {
 		found := byCheck[name]

@@ -17,7 +17,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -349,7 +348,7 @@ func (s *story) checksums(p *page) {
 	}
 	same := ""
 	if n := len(all) - len(rows); n > 0 {
-		same = explain.Count(n, "table") + " without an error or a difference; --all lists them"
+		same = plan.Count(n, "table") + " without an error or a difference; --all lists them"
 	}
 	if len(rows) == 0 && same != "" {
 		p.heading("CHECKSUMS")

@@ -3,8 +3,6 @@ package trial
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -466,10 +464,13 @@ func (c *runner) volume(ctx context.Context, pod string) (volume, error) {
 
 // at reports whether a path is a mount point of the volume, of the given kind.
 func (v volume) at(path, place string) bool {
-	if g, ok := history.ParseCSIGlobalMount(path); ok {
-		sum := sha256.Sum256([]byte(v.handle))
-		return place != plan.PlacePod && v.handle != "" && g.Hash == hex.EncodeToString(sum[:])
+	p, _ := history.PlaceOf(path)
+	switch p.Kind {
+	case history.PlaceGlobal:
+		return place != plan.PlacePod && v.handle != "" && p.Hash == history.HandleHash(v.handle)
+	case history.PlacePod:
+		return place != plan.PlaceGlobal && p.Volume == v.pv
+	case history.PlaceSubpath, history.PlaceBlock:
 	}
-	kv, ok := history.ParseKubeletPath(path)
-	return ok && place != plan.PlaceGlobal && kv.Name == v.pv
+	return false
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/lock"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Surroundings are what a cluster has that a plan could touch.
@@ -89,7 +90,7 @@ func (s *Surroundings) write(b *strings.Builder, p plan.Plan) {
 	victims := map[string]bool{} // Nodes that a fault can strike.
 	for _, n := range s.Nodes {
 		all = append(all, n.Name)
-		if _, control := n.Labels["node-role.kubernetes.io/control-plane"]; !control {
+		if !world.IsControlPlane(n.Labels) {
 			victims[n.Name] = true
 		}
 	}
@@ -141,8 +142,7 @@ func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster
 	var errs plan.FieldErrors
 	workers := 0
 	for _, n := range nodes.Items {
-		_, control := n.Labels["node-role.kubernetes.io/control-plane"]
-		if !control && (len(allowed) == 0 || slices.Contains(allowed, n.Name)) {
+		if !world.IsControlPlane(n.Labels) && (len(allowed) == 0 || slices.Contains(allowed, n.Name)) {
 			workers++
 		}
 		if why := unsteady(n); why != "" {

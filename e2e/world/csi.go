@@ -130,12 +130,10 @@ func (l *Calls) Of(rpcs ...string) []*Call {
 	return calls
 }
 
-// IsControlPlane reports whether a node carries the label of the control plane.
+// IsControlPlane reports whether a node was ever seen with the label of the control plane.
 func (w *World) IsControlPlane(node string) bool {
-	return slices.ContainsFunc(w.Objects().Nodes.ByKey[node], func(n *Node) bool {
-		_, ok := n.Meta.Labels["node-role.kubernetes.io/control-plane"]
-		return ok
-	})
+	return slices.ContainsFunc(w.Objects().Nodes.ByKey[node],
+		func(n *Node) bool { return IsControlPlane(n.Meta.Labels) })
 }
 
 // Lasted is the span of the whole call.

@@ -23,7 +23,7 @@ type Mount struct {
 	Key     string // Identity.Key; "" if it was never identified.
 	Root    string
 	Paths   []string
-	Place   Place // Set if the kubelet mounts volumes there, else zero.
+	Place   history.Place // Set if the kubelet mounts volumes there, else zero.
 	Unknown bool
 	Holder  string // The container that has the volume mounted; "" for a mount in the node's own namespace.
 }
@@ -87,7 +87,7 @@ func (s *Session) mount(e *history.Event) {
 	}
 	life.affirm(e, s.n)
 	life.Paths = append(life.Paths, m.Path)
-	if p, ok := PlaceOf(m.Path); ok && life.Pod == "" && (p.Pod != "" || life.Place == Place{}) {
+	if p, ok := history.PlaceOf(m.Path); ok && life.Pod == "" && (p.Pod != "" || life.Place == history.Place{}) {
 		life.Place, life.Pod = p, p.Pod
 	}
 	if key := m.Identity.Key(); key != "" && !m.Unknown && life.Unknown {
@@ -109,6 +109,16 @@ func (m *Mount) String() string {
 		return where + " within " + m.Holder
 	}
 	return where
+}
+
+// shortPath shortens the hash in the path of a global mount: it would double the length of a sentence that names the
+// volume anyway.
+func shortPath(path string) string {
+	p, _ := history.PlaceOf(path)
+	if p.Hash == "" {
+		return path
+	}
+	return strings.Replace(path, p.Hash, p.Hash[:8]+"...", 1)
 }
 
 // Everywhere returns the nodes of the cluster and the nodes that have a mount ledger, sorted, each once.

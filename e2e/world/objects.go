@@ -52,6 +52,12 @@ func Key(namespace, name string) string {
 	return namespace + "/" + name
 }
 
+// IsControlPlane reports whether a node with these labels is of the control plane.
+func IsControlPlane(labels map[string]string) bool {
+	_, ok := labels["node-role.kubernetes.io/control-plane"]
+	return ok
+}
+
 // None is the status of a kind that has none.
 type None struct{}
 
@@ -72,8 +78,6 @@ type (
 	Lease = Object[coordinationv1.LeaseSpec, None]
 	// Revision is a version of a ControllerRevision.
 	Revision = Object[appsv1.ControllerRevision, None]
-	// StorageClass is a version of a StorageClass.
-	StorageClass = Object[storagev1.StorageClass, None]
 	// Notice is a version of a Kubernetes Event.
 	Notice = Object[corev1.Event, None]
 )

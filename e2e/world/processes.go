@@ -115,7 +115,7 @@ func (c *Containers) readHoldings(w *World) {
 			delete(copied, k)
 			continue
 		}
-		if _, ok := PlaceOf(v.Path); ok {
+		if _, ok := history.PlaceOf(v.Path); ok {
 			// The container is being created: until it has a root of its own, its mount namespace is a copy of the
 			// node's, with the mounts of every pod. The copies go when the node's mounts go.
 			if _, known := copied[k]; !known {

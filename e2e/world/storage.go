@@ -2,8 +2,10 @@ package world
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,7 +25,7 @@ type Storage struct {
 // PV is a PersistentVolume as last seen.
 type PV struct {
 	Name, Handle, Driver string
-	Modes                []string
+	Modes                []corev1.PersistentVolumeAccessMode
 	Namespace, Claim     string // The claimRef: the claim that it is bound to or reserved for.
 	Size                 string
 	Directory            bool // It is of type hostPath.
@@ -55,7 +57,7 @@ func readStorage(w *World) *Storage {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.PVs)) {
 		if pv := s.PVs[name]; pv.Handle != "" && s.byHandle[pv.Handle] == nil {
-			s.byHandle[pv.Handle], s.byHash[handleHash(pv.Handle)] = pv, pv
+			s.byHandle[pv.Handle], s.byHash[history.HandleHash(pv.Handle)] = pv, pv
 		}
 	}
 	byUID := map[string]*AttachmentLife{}
@@ -79,10 +81,7 @@ func readStorage(w *World) *Storage {
 }
 
 func (s *Storage) addPV(v *Volume) {
-	o := &PV{Name: v.Name(), Directory: v.Spec.HostPath != nil}
-	for _, mode := range v.Spec.AccessModes {
-		o.Modes = append(o.Modes, string(mode))
-	}
+	o := &PV{Name: v.Name(), Directory: v.Spec.HostPath != nil, Modes: v.Spec.AccessModes}
 	if v.Spec.CSI != nil {
 		o.Handle, o.Driver = v.Spec.CSI.VolumeHandle, v.Spec.CSI.Driver
 	}
@@ -101,7 +100,7 @@ func (s *Storage) ByHandle(handle string) *PV { return s.byHandle[handle] }
 
 // VolumeAt returns the name of the PersistentVolume that is mounted at a place. If no PersistentVolume has the handle,
 // it returns words with the beginning of the handle's hash.
-func (s *Storage) VolumeAt(p Place) string {
+func (s *Storage) VolumeAt(p history.Place) string {
 	if p.Volume != "" {
 		return p.Volume
 	}
@@ -126,11 +125,23 @@ func (s *Storage) Uses(p *PodLife, pv string) bool {
 
 // Allows reports whether the volume has an access mode. The receiver may be nil: a volume that was never seen allows
 // none.
-func (pv *PV) Allows(mode string) bool { return pv != nil && slices.Contains(pv.Modes, mode) }
+func (pv *PV) Allows(mode corev1.PersistentVolumeAccessMode) bool {
+	return pv != nil && slices.Contains(pv.Modes, mode)
+}
 
-// ManyNodes reports whether a volume may be on several nodes at once. The rule is that of Kubernetes: any one of these
-// modes suffices (pkg/volume/util, IsMultiAttachAllowed).
-func (pv *PV) ManyNodes() bool { return pv.Allows("ReadWriteMany") || pv.Allows("ReadOnlyMany") }
+// ManyNodes reports whether the volume may be on several nodes at once.
+func (pv *PV) ManyNodes() bool { return pv != nil && ManyNodes(pv.Modes) }
+
+// AccessModes tells access modes in words.
+func AccessModes(modes []corev1.PersistentVolumeAccessMode) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(modes), " ", ", "), "[]")
+}
+
+// ManyNodes reports whether a volume with these access modes may be on several nodes at once. The rule is that of
+// Kubernetes: any one of two modes suffices (pkg/volume/util, IsMultiAttachAllowed).
+func ManyNodes(modes []corev1.PersistentVolumeAccessMode) bool {
+	return slices.Contains(modes, corev1.ReadWriteMany) || slices.Contains(modes, corev1.ReadOnlyMany)
+}
 
 // Periods returns the periods in which the volume was attached.
 func (a *AttachmentLife) Periods() []Period {

@@ -64,7 +64,7 @@ func readVolumes(w *World) *Volumes {
 		for i, m := range ledger.Lives {
 			switch {
 			case shared != (m.Pod == ""):
-			case m.Place != Place{}:
+			case m.Place != history.Place{}:
 				places[i] = v.named(storage.VolumeAt(m.Place), storage)
 				if m.Key != "" {
 					v.add(m.Key, m.Root, places[i]).Used = true

@@ -268,10 +268,7 @@ func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
 			t.head.Stopped = stop
 			continue
 		}
-		out, err := t.place.Run(ctx, trial.RunOptions{
-			Plan: p, RunsDir: t.flags.run.runs, Header: t.flags.run.header(p), Progress: plainly{t.stderr},
-			Debug: t.flags.run.level(), Events: t.flags.run.events,
-		})
+		out, err := t.flags.run.trial(ctx, t.place, p, "", false, t.stderr)
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s was interrupted: %w", p.Scenario, context.Cause(ctx))
 		}

@@ -9,15 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/go-logr/logr"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // Kubeconfigs with OIDC, as kubectl takes them.
 	"k8s.io/klog/v2"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
@@ -133,14 +131,5 @@ func (p plainly) Write(data []byte) (int, error) {
 
 // visible escapes terminal control characters: an error may quote text from elsewhere.
 func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
+	return plan.Escaped(s, "\n\t")
 }

@@ -506,12 +506,7 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 	if err := trial.ValidateOn(ctx, trial.AllParts(), u.Plan, n.place.Cluster); errors.As(err, &fields) {
 		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be carried out here: " + err.Error()}
 	}
-	header := n.flags.header(u.Plan)
-	header.Unit = u.ID
-	out, err := n.place.Run(ctx, trial.RunOptions{
-		Plan: u.Plan, RunsDir: n.flags.runs, Header: header, Progress: plainly{n.stderr},
-		Debug: n.flags.level(), Events: n.flags.events,
-	})
+	out, err := n.flags.trial(ctx, n.place, u.Plan, u.ID, false, n.stderr)
 	n.trials++
 	a, counts := outcomeOf(u, out, err, begin, time.Since(begin))
 	if err != nil || !out.Clean || len(u.Plan.Upgrades()) > 0 {

@@ -170,10 +170,7 @@ func (f *reproduceFlags) repeat(
 			}
 			place = next
 		}
-		out, err := place.Run(ctx, trial.RunOptions{
-			Plan: p, RunsDir: f.run.runs, Header: f.run.header(p), Progress: plainly{stderr}, Debug: f.run.level(),
-			Last: last && !f.run.keep && i == runs-1, Events: f.run.events,
-		})
+		out, err := f.run.trial(ctx, place, p, "", last && i == runs-1, stderr)
 		if err != nil {
 			return place, err
 		}

@@ -134,10 +134,7 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 		f.leave(ctx, place, "run "+p.Scenario, stderr)
 		return cannot(err)
 	}
-	out, err := place.Run(ctx, trial.RunOptions{
-		Plan: p, RunsDir: f.runs, Header: f.header(p), Progress: plainly{stderr}, Debug: f.level(), Last: !f.keep,
-		Events: f.events,
-	})
+	out, err := f.trial(ctx, place, p, "", true, stderr)
 	f.leave(ctx, place, "run "+p.Scenario, stderr)
 	if f.ran != nil && out.Dir != nil {
 		if err := f.ran(out.Dir); err != nil {
@@ -293,15 +290,18 @@ func tellGitHub(j report.Judged, stdout io.Writer, getenv func(string) string) e
 	return errors.Join(err, file.Close())
 }
 
-func (f *runFlags) level() slog.Level {
-	if f.verbose {
-		return slog.LevelDebug
-	}
-	return slog.LevelInfo
-}
-
-// header is the part of run.json that is known before the run.
-func (f *runFlags) header(p plan.Plan) report.Run {
+// trial runs a plan. Unit is that of a night, and empty elsewhere; last says that the cluster is left next.
+func (f *runFlags) trial(
+	ctx context.Context, place *trial.Place, p plan.Plan, unit string, last bool, stderr io.Writer,
+) (trial.Outcome, error) {
 	b := readBuild()
-	return report.Run{CommandLine: os.Args, Commit: b.Commit, Dirty: b.Dirty, Scenario: p.Scenario, Seed: p.Seed}
+	o := trial.RunOptions{
+		Plan: p, RunsDir: f.runs, Progress: plainly{stderr}, Last: last && !f.keep, Events: f.events,
+		Header: report.Run{CommandLine: os.Args, Commit: b.Commit, Dirty: b.Dirty, Scenario: p.Scenario, Seed: p.Seed,
+			Unit: unit},
+	}
+	if f.verbose {
+		o.Debug = slog.LevelDebug
+	}
+	return place.Run(ctx, o)
 }

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // faults are all faults that a manifest can become.
 func faults() []plan.FaultCaps {
 	takes := func(name string, params ...string) plan.FaultCaps {
-		return plan.FaultCaps{Name: name, Params: params, Check: plan.Names(params...)}
+		return plan.FaultCaps{Name: name, Check: plan.Names(params...)}
 	}
 	caps := []plan.FaultCaps{
 		takes("container-kill", "container"),

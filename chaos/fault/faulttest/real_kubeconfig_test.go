@@ -191,8 +191,8 @@ func TestNodeHook(t *testing.T) {
 	watchdog.Engine, watchdog.Hook = "", hook
 	nodes := withAgents(t, log, cluster)
 	target := faulttest.Target{
-		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rhook", Clock: bootclock.Now, Log: log, Watchdog: watchdog,
-		On: nodes[len(nodes)-1].Name(),
+		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rhook", Clock: bootclock.Now, Log: log,
+		Watchdog: watchdog, On: nodes[len(nodes)-1].Name(),
 	}
 	if err := target.MakeAnchor(t.Context()); err != nil {
 		t.Fatal(err)
@@ -312,8 +312,8 @@ func (m *matrix) withoutServer(t *testing.T, defs ...fault.Definition) {
 		Step: faulttest.Step(plan.Fault{Name: "apiserver-stop", Life: plan.Duration(longer)}),
 		Of:   component("apiserver-stop"), Recorder: &faulttest.Recorder{},
 		Env: fault.Env{
-			Cluster: m.cluster, Kube: m.kube, Node: m.nodes[0], RunID: runPrefix + "api", Clock: bootclock.Now, Log: m.log,
-			Namespace: metav1.NamespaceSystem, Pod: "none",
+			Cluster: m.cluster, Kube: m.kube, Node: m.nodes[0], RunID: runPrefix + "api", Clock: bootclock.Now,
+			Log: m.log, Namespace: metav1.NamespaceSystem, Pod: "none",
 		},
 	}
 	server, err := cfg.Of.New(*cfg.Step.Fault, cfg.Step.N, cfg.Env)

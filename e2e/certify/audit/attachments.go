@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // attachmentRules look at which volume is attached where.
@@ -58,7 +60,7 @@ func twoAttachments(r *ruling) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		volume := r.volumes[name]
-		if volume == nil || onManyNodes(volume) {
+		if volume == nil || world.ManyNodes(volume.Spec.AccessModes) {
 			continue // One without a volume is found by orphan-attachment.
 		}
 		nodes := map[string]bool{} // Whether it is attached there.
@@ -78,26 +80,12 @@ func twoAttachments(r *ruling) {
 		switch {
 		case attached > 1:
 			r.found(Danger, where, "PersistentVolume %s, %s, is attached to %d nodes at once; attachments on: %s",
-				name, modes(volume), attached, all)
+				name, world.AccessModes(volume.Spec.AccessModes), attached, all)
 		case len(nodes) > 1:
 			r.found(Warning, where, "PersistentVolume %s, %s, is to be attached to %d nodes at once: %s",
-				name, modes(volume), len(nodes), all)
+				name, world.AccessModes(volume.Spec.AccessModes), len(nodes), all)
 		}
 	}
-}
-
-// onManyNodes reports whether a volume may be attached to several nodes.
-func onManyNodes(v *corev1.PersistentVolume) bool {
-	return slices.Contains(v.Spec.AccessModes, corev1.ReadWriteMany) ||
-		slices.Contains(v.Spec.AccessModes, corev1.ReadOnlyMany)
-}
-
-func modes(v *corev1.PersistentVolume) string {
-	var all []string
-	for _, m := range v.Spec.AccessModes {
-		all = append(all, string(m))
-	}
-	return names(all)
 }
 
 func orphanAttachment(r *ruling) {

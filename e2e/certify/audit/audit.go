@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
@@ -223,8 +224,8 @@ func (r *Report) Count(s Severity) int {
 
 // Because says in one sentence how the verdict came about.
 func (r *Report) Because() string {
-	counts := fmt.Sprintf("%s, %s, %s, %d not looked at", count(r.Count(Danger), "danger"),
-		count(r.Count(Warning), "warning"), count(r.Count(Note), "note"), len(r.Unseen))
+	counts := fmt.Sprintf("%s, %s, %s, %d not looked at", plan.Count(r.Count(Danger), "danger"),
+		plan.Count(r.Count(Warning), "warning"), plan.Count(r.Count(Note), "note"), len(r.Unseen))
 	switch r.Verdict {
 	case check.Fail:
 		return "Data is at risk, or the upgrade cannot be carried out: " + counts + "."
@@ -233,13 +234,6 @@ func (r *Report) Because() string {
 	case check.Pass:
 	}
 	return "Nothing dangerous was found: " + counts + "."
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Moving reports whether there is a finding that a second audit, some seconds later, may not confirm.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 const (
@@ -222,9 +224,10 @@ func nodeMounts(r *ruling) {
 		}
 	}
 	for _, volume := range slices.Sorted(maps.Keys(nodesOf)) {
-		if on := nodesOf[volume]; len(on) > 1 && r.volumes[volume] != nil && !onManyNodes(r.volumes[volume]) {
+		on, v := nodesOf[volume], r.volumes[volume]
+		if len(on) > 1 && v != nil && !world.ManyNodes(v.Spec.AccessModes) {
 			r.found(Danger, []Object{{"PersistentVolume", "", volume}}, "volume %s, %s, is mounted on %d nodes "+
-				"at once: %s", volume, modes(r.volumes[volume]), len(on), strings.Join(on, ", "))
+				"at once: %s", volume, world.AccessModes(v.Spec.AccessModes), len(on), strings.Join(on, ", "))
 		}
 	}
 }

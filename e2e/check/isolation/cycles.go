@@ -49,8 +49,6 @@ func (g *graph) sort() {
 	g.edges = sorted
 }
 
-func (g *graph) of(node int32) []edge { return g.edges[g.first[node]:g.first[node+1]] }
-
 // ends adds the order of real time: each end leads to the next end, and to what began after it.
 func (j *judge) ends() {
 	var order []int32

@@ -5,8 +5,8 @@
 // with the phenomena of Adya's thesis (1999). Levels may be mixed: an edge counts only if the level of the transaction
 // that reads promises it (Adya, 5.4), so every cycle breaks a promise.
 //
-// REPEATABLE READ is InnoDB's: plain reads of what the transaction has not written come from one snapshot, while writes,
-// and reads after them, are of the newest version (MySQL Reference Manual, Consistent Nonlocking Reads). Such a
+// REPEATABLE READ is InnoDB's: plain reads of what the transaction has not written come from one snapshot, while
+// writes, and reads after them, are of the newest version (MySQL Reference Manual, Consistent Nonlocking Reads). Such a
 // transaction has two nodes: the snapshot, and behind it the commit.
 package isolation
 
@@ -140,8 +140,8 @@ type judge struct {
 	graph
 }
 
-// Judge judges transactions. With realTime it also holds what a single server promises: that who began after another one
-// had ended sees what that one wrote. It fails if an element is appended twice.
+// Judge judges transactions. With realTime it also holds what a single server promises: that who began after another
+// one had ended sees what that one wrote. It fails if an element is appended twice.
 func Judge(txns []Txn, realTime bool) (Result, error) {
 	j := &judge{txns: txns, realTime: realTime, counts: map[string]int{}, keys: map[int64]int32{},
 		seen: make([]bool, len(txns))}
@@ -149,6 +149,7 @@ func Judge(txns []Txn, realTime bool) (Result, error) {
 		return Result{}, err
 	}
 	j.longest()
+	j.others()
 	j.orders()
 	j.graph.nodes = 2 * len(txns)
 	for i := range txns {
@@ -206,7 +207,8 @@ func (j *judge) index() error {
 				continue
 			}
 			if j.find(op.Key, op.Value) >= 0 {
-				return fmt.Errorf("transaction %d: %d is appended to key %d twice; no element may be", i, op.Value, op.Key)
+				return fmt.Errorf("transaction %d: %d is appended to key %d twice; no element may be", i, op.Value,
+					op.Key)
 			}
 			again := func(o history.List) bool { return o.Append && o.Key == op.Key }
 			b := j.bucket(op.Key, op.Value)
@@ -238,7 +240,8 @@ func (j *judge) longest() {
 			}
 			j.result.Reads++
 			l := j.list(op.Key)
-			if len(op.Read) > len(l.values) {
+			// Of two that are as long, whatever the order of the transactions, the same one.
+			if cmp.Or(cmp.Compare(len(op.Read), len(l.values)), slices.Compare(op.Read, l.values)) > 0 {
 				l.values, l.by = op.Read, int32(i)
 			}
 			if l.late < 0 || t.Begin > j.txns[l.late].Begin {
@@ -246,6 +249,30 @@ func (j *judge) longest() {
 			}
 		}
 	}
+}
+
+// others marks what only reads saw that contradict the longest one.
+func (j *judge) others() {
+	for i := range j.txns {
+		if !j.believes(&j.txns[i]) {
+			continue
+		}
+		for _, op := range j.txns[i].Ops {
+			if op.Append || j.list(op.Key).begins(op.Read) {
+				continue
+			}
+			for _, value := range op.Read {
+				if e := j.find(op.Key, value); e >= 0 {
+					j.seen[j.elements[e].txn] = true
+				}
+			}
+		}
+	}
+}
+
+// begins reports whether the longest read begins with another one.
+func (l *list) begins(read []int64) bool {
+	return len(read) <= len(l.values) && slices.Equal(read, l.values[:len(read)])
 }
 
 // orders gives every element its position, and finds the elements that were committed and never read.
@@ -258,10 +285,10 @@ func (j *judge) orders() {
 			l.order[n] = e
 			switch {
 			case e < 0:
-				j.report(l.by, l.by, "unwritten", ReadUncommitted, "read %d in key %d, which nobody has appended", value, l.key)
+				j.unwritten(l.by, value, l.key)
 			case j.elements[e].at != 0:
-				j.report(l.by, l.by, "duplicate", ReadUncommitted, "read %d in key %d twice, in %d elements", value, l.key,
-					len(l.values))
+				j.report(l.by, l.by, "duplicate", ReadUncommitted, "read %d in key %d twice, in %d elements", value,
+					l.key, len(l.values))
 				l.order[n] = -1
 			default:
 				j.elements[e].at = int32(n + 1)
@@ -355,8 +382,8 @@ func (j *judge) reads(i int32) {
 	}
 }
 
-// internal judges a read by what the same transaction did before. It returns what others have put there, and whether the
-// transaction itself had appended.
+// internal judges a read by what the same transaction did before. It returns what others have put there, and whether
+// the transaction itself had appended.
 func (j *judge) internal(i int32, n int) (before []int64, own, sound bool) {
 	t := &j.txns[i]
 	op := &t.Ops[n]
@@ -375,7 +402,8 @@ func (j *judge) internal(i int32, n int) (before []int64, own, sound bool) {
 	for k := n - 1; k >= 0 && appended > len(op.Read)-rest; k-- {
 		if o := t.Ops[k]; o.Key == op.Key && o.Append {
 			if rest == 0 || op.Read[rest-1] != o.Value {
-				j.report(i, i, "internal", ReadUncommitted, "did not read its own %d at the end of key %d", o.Value, op.Key)
+				j.report(i, i, "internal", ReadUncommitted, "did not read its own %d at the end of key %d", o.Value,
+					op.Key)
 				return nil, true, false
 			}
 			rest--
@@ -385,8 +413,8 @@ func (j *judge) internal(i int32, n int) (before []int64, own, sound bool) {
 		return op.Read[:rest], appended > 0, true
 	}
 	if first := t.Ops[last].Read; !slices.Equal(first, op.Read[:max(len(op.Read)-since, 0)]) {
-		j.report(i, i, "internal", RepeatableRead, "read key %d twice, first %d and then %d elements, and had appended %d "+
-			"in between", op.Key, len(first), len(op.Read), since)
+		j.report(i, i, "internal", RepeatableRead, "read key %d twice, first %d and then %d elements, and had "+
+			"appended %d in between", op.Key, len(first), len(op.Read), since)
 		return nil, appended > 0, false
 	}
 	return op.Read[:rest], appended > 0, true
@@ -395,13 +423,13 @@ func (j *judge) internal(i int32, n int) (before []int64, own, sound bool) {
 // known judges a read by the order of its key: it must be the beginning of it, of data that was committed.
 func (j *judge) known(i int32, op *history.List) bool {
 	l, t := j.list(op.Key), &j.txns[i]
-	fits := len(op.Read) <= len(l.values) && slices.Equal(op.Read, l.values[:len(op.Read)])
+	fits := l.begins(op.Read)
 	elements := l.order
 	if !fits {
 		elements = make([]int32, len(op.Read))
 		for n, value := range op.Read {
 			if elements[n] = j.find(op.Key, value); elements[n] < 0 {
-				j.report(i, i, "unwritten", ReadUncommitted, "read %d in key %d, which nobody has appended", value, op.Key)
+				j.unwritten(i, value, op.Key)
 				return false
 			}
 		}
@@ -414,8 +442,8 @@ func (j *judge) known(i int32, op *history.List) bool {
 			return false // Reported with the order.
 		}
 		if el := &j.elements[e]; j.txns[el.txn].Outcome == history.StageFailed {
-			j.report(i, el.txn, "G1a", ReadCommitted, "read %d in key %d, which "+other+" had appended and rolled back", el.value,
-				op.Key)
+			j.report(i, el.txn, "G1a", ReadCommitted, "read %d in key %d, which "+other+" had appended and rolled back",
+				el.value, op.Key)
 			return false
 		}
 	}
@@ -480,9 +508,15 @@ func (j *judge) conflicts(r missed) {
 	}
 }
 
+// unwritten reports a value that nobody appended.
+func (j *judge) unwritten(by int32, value, key int64) {
+	j.report(by, by, "unwritten", ReadUncommitted, "read %d in key %d, which nobody has appended", value, key)
+}
+
 // report adds an anomaly that is no cycle.
 func (j *judge) report(i, by int32, kind string, level Level, format string, args ...any) {
-	j.record(Anomaly{Kind: kind, Level: level, Cycle: []Step{{Txn: int(i)}, {Txn: int(by)}}, text: fmt.Sprintf(format, args...)})
+	j.record(Anomaly{Kind: kind, Level: level, Cycle: []Step{{Txn: int(i)}, {Txn: int(by)}},
+		text: fmt.Sprintf(format, args...)})
 }
 
 func (j *judge) record(a Anomaly) {

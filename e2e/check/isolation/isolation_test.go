@@ -54,8 +54,8 @@ func anomalies() []anomaly {
 		{"not-repeated", []isolation.Txn{txn(app(1, 1)), txn(read(1), read(1, 1))}, "", "", "internal", "internal"},
 		{"others-before-own", []isolation.Txn{txn(app(1, 1)), txn(read(1), app(1, 2), read(1, 1, 2))}, "", "", "",
 			"internal"},
-		{"grown-less", []isolation.Txn{txn(app(1, 1)), txn(read(1, 1), app(1, 2), read(1, 2))}, "", "incompatible order",
-			"incompatible order", "internal"},
+		{"grown-less", []isolation.Txn{txn(app(1, 1)), txn(read(1, 1), app(1, 2), read(1, 2))}, "",
+			"incompatible order", "incompatible order", "incompatible order"},
 		{"unwritten", []isolation.Txn{txn(app(1, 1)), txn(read(1, 9))}, "unwritten", "unwritten", "unwritten",
 			"unwritten"},
 		{"unwritten-short", []isolation.Txn{txn(app(1, 1), app(1, 2)), txn(read(1, 1, 2)), txn(read(1, 9))},
@@ -66,8 +66,8 @@ func anomalies() []anomaly {
 		{"incompatible", []isolation.Txn{txn(app(1, 1)), txn(app(1, 2)), txn(read(1, 1)), txn(read(1, 2))}, "",
 			"incompatible order", "incompatible order", "incompatible order"},
 		{"G1a", []isolation.Txn{ended(txn(app(1, 1)), failed), txn(read(1, 1))}, "", "G1a", "G1a", "G1a"},
-		{"G1a-below", []isolation.Txn{ended(txn(app(1, 1)), failed), txn(app(1, 2)), txn(read(1, 1, 2)), txn(read(1, 2))},
-			"", "G1a", "G1a", "G1a"},
+		{"G1a-below", []isolation.Txn{ended(txn(app(1, 1)), failed), txn(app(1, 2)), txn(read(1, 1, 2)),
+			txn(read(1, 2))}, "", "G1a", "G1a", "G1a"},
 		{"G1b", []isolation.Txn{txn(app(1, 1), app(1, 2)), txn(read(1, 1))}, "", "G1b", "G1b", "G1b"},
 		{"own-begun", []isolation.Txn{txn(app(1, 1), read(1, 1), app(1, 2)), txn(read(1, 1, 2))}, "", "", "", ""},
 		{"G0", []isolation.Txn{txn(app(1, 1), app(2, 1)), txn(app(1, 2), app(2, 2)), txn(read(1, 1, 2)),
@@ -83,21 +83,22 @@ func anomalies() []anomaly {
 			"G-single", "G-single"},
 		{"skew-after-own-write", []isolation.Txn{txn(app(1, 1), app(2, 2)), txn(read(1), app(2, 3), read(2, 2, 3))}, "",
 			"", "", "G-single"},
-		{"lost-update", []isolation.Txn{txn(read(1), app(1, 1)), txn(read(1), app(1, 2)), txn(read(1, 1, 2))}, "", "", "",
-			"G-single (lost update)"},
-		{"lost-update-unread", []isolation.Txn{txn(read(1), app(1, 1)), txn(read(1), app(1, 2)), txn(read(1, 1))}, "", "",
+		{"lost-update", []isolation.Txn{txn(read(1), app(1, 1)), txn(read(1), app(1, 2)), txn(read(1, 1, 2))}, "", "",
 			"", "G-single (lost update)"},
+		{"lost-update-unread", []isolation.Txn{txn(read(1), app(1, 1)), txn(read(1), app(1, 2)), txn(read(1, 1))}, "",
+			"", "", "G-single (lost update)"},
 		{"write-skew", []isolation.Txn{txn(read(1), app(2, 2)), txn(read(2), app(1, 1))}, "", "", "",
 			"G2-item (write skew)"},
 		{"write-skew-read", []isolation.Txn{txn(read(1), app(2, 2)), txn(read(2), app(1, 1)), txn(read(1, 1)),
 			txn(read(2, 2))}, "", "", "", "G2-item (write skew)"},
-		{"G2-of-three", []isolation.Txn{txn(read(1), app(2, 2)), txn(read(2), app(3, 3)), txn(read(3), app(1, 1))}, "", "",
-			"", "G2-item"},
-		{"long-fork", []isolation.Txn{txn(app(1, 1)), txn(app(2, 2)), txn(read(1, 1), read(2)), txn(read(1), read(2, 2))},
-			"", "", "G2-item", "G2-item"},
+		{"G2-of-three", []isolation.Txn{txn(read(1), app(2, 2)), txn(read(2), app(3, 3)), txn(read(3), app(1, 1))}, "",
+			"", "", "G2-item"},
+		{"long-fork", []isolation.Txn{txn(app(1, 1)), txn(app(2, 2)), txn(read(1, 1), read(2)),
+			txn(read(1), read(2, 2))}, "", "", "G2-item", "G2-item"},
 		{"missed-in-the-middle", []isolation.Txn{txn(app(1, 1)), txn(app(1, 2), app(2, 2)), txn(app(1, 3)),
 			txn(read(1, 1, 2, 3)), txn(read(1, 1), read(2, 2))}, "", "", "G-single", "G-single"},
-		{"unknown-unseen", []isolation.Txn{ended(txn(app(1, 1), app(2, 2)), open), txn(read(1), read(2))}, "", "", "", ""},
+		{"unknown-unseen", []isolation.Txn{ended(txn(app(1, 1), app(2, 2)), open), txn(read(1), read(2))}, "", "", "",
+			""},
 		{"unknown-seen", []isolation.Txn{ended(txn(app(1, 1), app(2, 2)), open), txn(read(1), read(2, 2))}, "", "",
 			"G-single", "G-single"},
 		{"unknown-read", []isolation.Txn{txn(app(1, 1)), ended(txn(read(1, 7)), open)}, "", "", "", ""},
@@ -110,18 +111,19 @@ func anomalies() []anomaly {
 		{"lost", []isolation.Txn{at(0, 1, app(1, 1)), at(0, 1, app(1, 2)), at(5, 6, read(1, 2))}, "", "lost append",
 			"lost append", "lost append"},
 		{"at-once", []isolation.Txn{at(0, 2, app(1, 1)), at(2, 3, read(1)), at(4, 5, read(1, 1))}, "", "", "", ""},
-		{"unknown-late", []isolation.Txn{ended(at(0, 1, app(1, 1)), open), at(2, 3, read(1)), at(4, 5, read(1, 1))}, "", "",
-			"", ""},
+		{"unknown-late", []isolation.Txn{ended(at(0, 1, app(1, 1)), open), at(2, 3, read(1)), at(4, 5, read(1, 1))}, "",
+			"", "", ""},
 		{"future", []isolation.Txn{at(0, 1, read(1, 1)), at(2, 3, app(1, 1))}, "", "G1c-realtime", "G1c-realtime",
 			"G1c-realtime"},
 		{"written-backwards", []isolation.Txn{at(0, 1, app(1, 1)), at(2, 3, app(1, 2)), at(0, 9, read(1, 2, 1))}, "",
 			"G0-realtime", "G0-realtime", "G0-realtime"},
 		{"skew-in-time", []isolation.Txn{at(0, 9, read(1), app(2, 2)), at(1, 2, app(1, 1)), at(3, 4, read(2))}, "", "",
 			"", "G2-item-realtime"},
-		{"snapshot-in-time", []isolation.Txn{at(0, 1, app(2, 2)), at(2, 3, app(3, 3)), at(0, 9, read(3, 3), read(2))}, "",
-			"", "G-single-realtime", "G-single-realtime"},
-		{"ends-between", []isolation.Txn{at(0, 1, app(1, 1)), at(1, 2, app(9, 9)), at(2, 3, app(9, 8)), at(4, 9, read(1)),
-			at(5, 9, read(9, 9, 8)), at(5, 9, read(1, 1))}, "", "", "G-single-realtime", "G-single-realtime"},
+		{"snapshot-in-time", []isolation.Txn{at(0, 1, app(2, 2)), at(2, 3, app(3, 3)), at(0, 9, read(3, 3), read(2))},
+			"", "", "G-single-realtime", "G-single-realtime"},
+		{"ends-between", []isolation.Txn{at(0, 1, app(1, 1)), at(1, 2, app(9, 9)), at(2, 3, app(9, 8)),
+			at(4, 9, read(1)), at(5, 9, read(9, 9, 8)), at(5, 9, read(1, 1))}, "", "",
+			"G-single-realtime", "G-single-realtime"},
 	}
 }
 
@@ -290,16 +292,16 @@ func TestCyclesAreReal(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for want, txns := range map[string][]isolation.Txn{
-		"G2-item (write skew): T0 read key 1 without 1, which T1 appended; T1 read key 2 without 2, which T0 appended: " +
-			"each would have to come before itself.": {txn(read(1), app(2, 2)), txn(read(2), app(1, 1))},
-		"G-single-realtime: T1 read key 1 without 1, which T0 appended; T0 had ended before T1 began: each would have to " +
-			"come before itself.": {at(0, 1, app(1, 1)), at(2, 3, read(1)), at(2, 3, read(1, 1))},
+		"G2-item (write skew): T0 read key 1 without 1, which T1 appended; T1 read key 2 without 2, which T0 " +
+			"appended: each would have to come before itself.": {txn(read(1), app(2, 2)), txn(read(2), app(1, 1))},
+		"G-single-realtime: T1 read key 1 without 1, which T0 appended; T0 had ended before T1 began: each would " +
+			"have to come before itself.": {at(0, 1, app(1, 1)), at(2, 3, read(1)), at(2, 3, read(1, 1))},
 		"lost append: T1 read key 1 without 1, which T0 had appended and committed before.": {
 			at(0, 1, app(1, 1)), at(2, 3, read(1))},
 		"G1a: T1 read 1 in key 1, which T0 had appended and rolled back.": {
 			ended(txn(app(1, 1)), history.StageFailed), txn(read(1, 1))},
-		"incompatible order: T3 read 2 as element 1 in key 1, where T2 read 1 as element 1: one of them lost what the " +
-			"other one has.": {txn(app(1, 1)), txn(app(1, 2)), txn(read(1, 1)), txn(read(1, 2))},
+		"incompatible order: T2 read 1 as element 1 in key 1, where T3 read 2 as element 1: one of them lost what " +
+			"the other one has.": {txn(app(1, 1)), txn(app(1, 2)), txn(read(1, 1)), txn(read(1, 2))},
 	} {
 		res := judge(t, as(ser, txns))
 		if len(res.Anomalies) == 0 || res.Anomalies[0].Words(name) != want {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 )
@@ -85,12 +86,7 @@ func (s *stream) run(ctx context.Context) {
 		if err == nil && s.received {
 			continue
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
-		}
+		_ = await.For(ctx, pause) // The loop looks at the end of ctx.
 		pause = min(2*pause, lastPause)
 	}
 	seen := s.begun

@@ -70,7 +70,8 @@ func identifyMount(m history.Mount, id uint64, mask int) (history.Identity, erro
 	case err == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK:
 		return identify(history.Identity{Device: deviceName(stat.Rdev_major, stat.Rdev_minor)})
 	}
-	if err == nil || m.FSType != "devtmpfs" && !history.IsKubeletBlockPath(m.Path) {
+	place, _ := history.PlaceOf(m.Path)
+	if err == nil || m.FSType != "devtmpfs" && place.Kind != history.PlaceBlock {
 		return identify(m.Identity)
 	}
 	return m.Identity, fmt.Errorf("tell which device is at %q: %w", m.Path, err)

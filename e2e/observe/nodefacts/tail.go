@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
@@ -122,12 +123,8 @@ func (r *reader) run(ctx context.Context) {
 			pause = firstPause
 		}
 		r.log.Debug("it is read again", "offset", r.in.offset, "pause", pause, "error", err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if await.For(ctx, pause) != nil {
 			return
-		case <-timer.C:
 		}
 		pause = min(2*pause, lastPause)
 	}

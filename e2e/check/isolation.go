@@ -90,7 +90,7 @@ func (r *ruling) isolated(instance string, txns []isolation.Txn, events []*histo
 		for _, step := range a.Cycle {
 			f.Span, f.Events = hull(f.Span, events[step.Txn].Span), append(f.Events, events[step.Txn].ID)
 		}
-		r.violation(f, "%s broke %s. %s", instance, a.Level, a.Words(name))
+		r.violation(f, "%s broke %s, %s", instance, a.Level, a.Words(name))
 	}
 	r.note("%s: %d transactions committed, %d reads", instance, found.Judged, found.Reads)
 }
@@ -101,7 +101,7 @@ func readWhole(e *history.Event) bool { return e.Op.Client == 0 && e.Op.Stage ==
 // txnName names a transaction by its client.
 func txnName(e *history.Event) string {
 	if e.Op.Client == 0 {
-		return "the last read"
+		return "the final reader"
 	}
 	return fmt.Sprintf("transaction %d of client %d", e.Op.Seq, e.Op.Client)
 }

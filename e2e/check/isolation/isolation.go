@@ -447,7 +447,7 @@ func (j *judge) known(i int32, op *history.List) bool {
 			return false
 		}
 	}
-	if !fits && !j.dirty(l) {
+	if !fits && !j.contradicted(l) {
 		at := 0
 		for at < min(len(op.Read), len(l.values)) && op.Read[at] == l.values[at] {
 			at++
@@ -460,9 +460,9 @@ func (j *judge) known(i int32, op *history.List) bool {
 	return fits
 }
 
-// dirty reports whether an order has what was rolled back.
-func (j *judge) dirty(l *list) bool {
-	return slices.ContainsFunc(l.order, func(e int32) bool {
+// contradicted reports whether an order was told to be wrong, or has what was rolled back.
+func (j *judge) contradicted(l *list) bool {
+	return l.broken || slices.ContainsFunc(l.order, func(e int32) bool {
 		return e < 0 || j.txns[j.elements[e].txn].Outcome == history.StageFailed
 	})
 }

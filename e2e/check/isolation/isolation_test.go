@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -371,42 +370,44 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
+// TestCost bounds the memory of the judge.
 func TestCost(t *testing.T) {
-	for _, n := range []int{100_000, 1_000_000} {
-		if n > 100_000 && testing.Short() {
-			t.Skip("a million transactions")
-		}
-		for _, dirty := range []bool{false, true} {
-			measure(t, n, dirty)
+	const n = 100_000
+	for _, level := range []string{"as they ran", "as SERIALIZABLE"} {
+		h := costly(n, level)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		judge(t, h)
+		runtime.ReadMemStats(&after)
+		if bytes := (after.TotalAlloc - before.TotalAlloc) / n; bytes > 700 {
+			t.Errorf("%s: %d B allocated for each transaction, want 700 at most", level, bytes)
 		}
 	}
 }
 
-var cost = map[bool]time.Duration{}
-
-func measure(t *testing.T, n int, dirty bool) {
-	t.Helper()
+// costly returns transactions of all levels. As SERIALIZABLE they have thousands of anomalies.
+func costly(n int, level string) []isolation.Txn {
 	r := rand.New(rand.NewPCG(uint64(n), 5))
 	h := simulate(r, size{n, 10, 8, 4, 32}, mixed(r))
-	if dirty {
+	if level == "as SERIALIZABLE" {
 		h = as(ser, h)
 	}
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	return h
+}
+
+// BenchmarkJudge judges transactions on one core.
+func BenchmarkJudge(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	begin := time.Now()
-	res := judge(t, h)
-	took := time.Since(begin)
-	runtime.ReadMemStats(&after)
-	bytes := (after.TotalAlloc - before.TotalAlloc) / uint64(n)
-	t.Logf("%d transactions, anomalies %d+%d: %v, %.0f/s, %d B each", n, len(res.Anomalies), res.Left, took,
-		float64(n)/took.Seconds(), bytes)
-	if bytes > 700 {
-		t.Errorf("%d B allocated for each transaction, want 700 at most", bytes)
+	for _, level := range []string{"as they ran", "as SERIALIZABLE"} {
+		for _, n := range []int{100_000, 1_000_000} {
+			b.Run(fmt.Sprintf("%s/%d", level, n), func(b *testing.B) {
+				h := costly(n, level)
+				b.ReportAllocs()
+				for b.Loop() {
+					judge(b, h)
+				}
+				b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "transactions/s")
+			})
+		}
 	}
-	if n > 100_000 {
-		t.Logf("time is %.1f times that of 100,000", float64(took)/float64(cost[dirty]))
-	}
-	cost[dirty] = took
 }

@@ -23,9 +23,9 @@ func TestRoleOfAPlan(t *testing.T) {
 			"create pods/exec", "create statefulsets", "update leases", "delete leases", "deletecollection pods",
 			"deletecollection persistentvolumeclaims",
 		}, []string{
-			"delete nodes", "update nodes", "create pods/eviction", "get secrets", "get nodes/proxy", "patch statefulsets",
-			"patch statefulsets/scale", "delete persistentvolumeclaims", "create poddisruptionbudgets", "delete services",
-			"update persistentvolumes",
+			"delete nodes", "update nodes", "create pods/eviction", "get secrets", "get nodes/proxy",
+			"patch statefulsets", "patch statefulsets/scale", "delete persistentvolumeclaims",
+			"create poddisruptionbudgets", "delete services", "update persistentvolumes",
 		}},
 		"claim-delete": {[]string{"claim-delete"}, false, []string{"delete persistentvolumeclaims"}, nil},
 		"node-delete":  {[]string{"node-delete"}, false, []string{"delete nodes"}, []string{"update nodes"}},

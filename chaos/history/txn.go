@@ -7,6 +7,14 @@ type Txn struct {
 	Ops   []List `json:"ops"`            // In order.
 }
 
+// Auditor is the client that reads all lists in the end.
+const Auditor = 0
+
+// Levels returns the isolation levels of SQL, from the weakest on.
+func Levels() []string {
+	return []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}
+}
+
 // List is one operation of a transaction: it appends a number to a list, or reads a whole list.
 type List struct {
 	Key    int64   `json:"k"`

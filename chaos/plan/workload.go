@@ -192,7 +192,9 @@ func (v *validator) database(w Workload) {
 		return
 	}
 	v.Range("workload.clients", w.Clients, 1, MaxClients)
-	v.Range("workload.transactions", w.Transactions, 0, MaxClients)
+	if w.Transactions != 0 { // One has nobody to meet.
+		v.Range("workload.transactions", w.Transactions, 2, MaxClients)
+	}
 	if w.Transactions > 0 && (w.Grouped() || w.Replicated) {
 		v.Add("workload.transactions", "leave it out", "is for databases that are each on their own")
 	}

@@ -95,12 +95,14 @@ func (r *ruling) isolated(instance string, txns []isolation.Txn, events []*histo
 	r.note("%s: %d transactions committed, %d reads", instance, found.Judged, found.Reads)
 }
 
-// readWhole reports whether a transaction is the read of all lists in the end, which client 0 makes.
-func readWhole(e *history.Event) bool { return e.Op.Client == 0 && e.Op.Stage == history.StageOK }
+// readWhole reports whether a transaction is the read of all lists in the end.
+func readWhole(e *history.Event) bool {
+	return e.Op.Client == history.Auditor && e.Op.Stage == history.StageOK
+}
 
 // txnName names a transaction by its client.
 func txnName(e *history.Event) string {
-	if e.Op.Client == 0 {
+	if e.Op.Client == history.Auditor {
 		return "the final reader"
 	}
 	return fmt.Sprintf("transaction %d of client %d", e.Op.Seq, e.Op.Client)

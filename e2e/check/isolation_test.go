@@ -12,7 +12,7 @@ import (
 // transactions is a history of 60 transactions on each instance, one after the other, and the last reads.
 func transactions() []history.Event {
 	p := historytest.SmokePlan()
-	p.Workload.Transactions = 1
+	p.Workload.Transactions = 2
 	t := historytest.New(p)
 	for n, pod := range []string{"mysql-0", "mysql-1", "mysql-2"} {
 		record := func(client int, number int64, at float64, ops ...history.List) {

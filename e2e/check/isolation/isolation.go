@@ -29,18 +29,12 @@ const (
 	Serializable
 )
 
-func (l Level) String() string {
-	return [...]string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}[l]
-}
+func (l Level) String() string { return history.Levels()[l] }
 
 // ParseLevel returns the level of that name.
 func ParseLevel(name string) (Level, bool) {
-	for l := ReadUncommitted; l <= Serializable; l++ {
-		if l.String() == name {
-			return l, true
-		}
-	}
-	return 0, false
+	l := slices.Index(history.Levels(), name)
+	return Level(max(l, 0)), l >= 0
 }
 
 // Txn is one transaction. It lies between Begin and End.
@@ -307,7 +301,8 @@ func (j *judge) orders() {
 			continue
 		}
 		l := j.list(el.key)
-		if j.realTime && l.late >= 0 && j.txns[el.txn].End < j.txns[l.late].Begin {
+		by := &j.txns[el.txn] // One of unknown outcome may have committed after its end.
+		if j.realTime && l.late >= 0 && by.Outcome == history.StageOK && by.End < j.txns[l.late].Begin {
 			l.broken = true
 			j.report(l.late, el.txn, "lost append", ReadCommitted, "read key %d without %d, which "+other+
 				" had appended and committed before", el.key, el.value)

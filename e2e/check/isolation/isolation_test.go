@@ -109,6 +109,8 @@ func anomalies() []anomaly {
 			"lost append"},
 		{"lost", []isolation.Txn{at(0, 1, app(1, 1)), at(0, 1, app(1, 2)), at(5, 6, read(1, 2))}, "", "lost append",
 			"lost append", "lost append"},
+		{"unknown-committed-late", []isolation.Txn{ended(at(0, 1, app(1, 1), app(2, 2)), open), at(2, 3, read(1)),
+			at(4, 5, read(2, 2))}, "", "", "", ""},
 		{"at-once", []isolation.Txn{at(0, 2, app(1, 1)), at(2, 3, read(1)), at(4, 5, read(1, 1))}, "", "", "", ""},
 		{"unknown-late", []isolation.Txn{ended(at(0, 1, app(1, 1)), open), at(2, 3, read(1)), at(4, 5, read(1, 1))}, "",
 			"", "", ""},

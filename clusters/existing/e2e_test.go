@@ -20,7 +20,7 @@ import (
 
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/existing/link"
-	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/clusters/nodelogs"
 )
 
@@ -32,7 +32,10 @@ func TestRealCluster(t *testing.T) {
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
-	kubeconfig := makeKind(t, log)
+	kubeconfig := os.Getenv("SEATRIAL_KUBECONFIG") // Of a cluster that is there.
+	if kubeconfig == "" {
+		_, kubeconfig = kindtest.Cluster(t, log, kindtest.Shared("seatrial-dev-existing"), 2)
+	}
 	hideEngines(t)
 
 	limits := link.Limits{Faults: []string{"test"}, Longest: time.Hour, Total: time.Hour}
@@ -289,39 +292,6 @@ func closeAndClean(t *testing.T, p *Provider, left *Cluster) {
 	if err != nil || len(spaces.Items) > 0 {
 		t.Errorf("namespaces left: %d, %v", len(spaces.Items), err)
 	}
-}
-
-// makeKind makes a cluster and returns the path of its kubeconfig. SEATRIAL_KUBECONFIG names one that is there.
-func makeKind(t *testing.T, log *slog.Logger) string {
-	t.Helper()
-	if path := os.Getenv("SEATRIAL_KUBECONFIG"); path != "" {
-		return path
-	}
-	image := os.Getenv("SEATRIAL_NODE_IMAGE")
-	if image == "" {
-		t.Fatal("SEATRIAL_NODE_IMAGE is empty; set it to a node image that the engine has")
-	}
-	engine := os.Getenv("SEATRIAL_ENGINE")
-	if engine == "" {
-		engine = "docker"
-	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	p, err := kind.New(kind.Options{Engine: engine, KubeconfigPath: path, Log: log})
-	must(t, err)
-	tag := image[strings.LastIndexByte(image, ':')+1:]
-	version, _, _ := strings.Cut(tag, "-")
-	spec := clusters.Spec{
-		Name: "seatrial-dev-existing", Workers: 2, NodeImage: image, KubernetesVersion: version, RunID: "rdevexisting",
-	}
-	must(t, p.Delete(t.Context(), spec.Name))
-	t.Cleanup(func() { // PATH is what it was by then.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		must(t, p.Delete(ctx, spec.Name))
-	})
-	_, err = p.Create(t.Context(), spec)
-	must(t, err)
-	return path
 }
 
 // hideEngines puts programs before the engines on PATH that leave a trace when they are called.

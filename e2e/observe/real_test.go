@@ -1,12 +1,9 @@
 package observe_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,13 +15,11 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
-
-const clusterName = "seatrial-dev-observe"
 
 // kept is a Recorder that keeps what it is given.
 type kept struct {
@@ -81,45 +76,13 @@ func said(node, name string, state history.ObserverState) func(history.Event) bo
 	}
 }
 
-// realCluster returns a kind cluster of one worker. SEATRIAL_NODE_IMAGE names the node image; SEATRIAL_KEEP=1 keeps the
-// cluster, and takes one that was kept.
-func realCluster(t *testing.T, log *slog.Logger) clusters.Cluster {
-	t.Helper()
-	image := os.Getenv("SEATRIAL_NODE_IMAGE")
-	if os.Getenv("SEATRIAL_E2E") != "1" || image == "" {
-		t.Skip("NOT RUN: the observers on a real cluster; set SEATRIAL_E2E=1 and SEATRIAL_NODE_IMAGE")
-	}
-	engine := os.Getenv("SEATRIAL_ENGINE")
-	if engine == "" {
-		engine = "docker"
-	}
-	provider, err := kind.New(kind.Options{
-		Engine: engine, KubeconfigPath: filepath.Join(os.TempDir(), clusterName+".kubeconfig"), Log: log,
-	})
-	must(t, err)
-	if os.Getenv("SEATRIAL_KEEP") != "1" {
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-			defer cancel()
-			if err := provider.Delete(ctx, clusterName); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	cluster, err := provider.Open(t.Context(), clusterName)
-	if errors.Is(err, clusters.ErrNotFound) {
-		cluster, err = provider.Create(t.Context(), clusters.Spec{
-			Name: clusterName, Workers: 1, NodeImage: image, KubernetesVersion: "v1.37.0", RunID: clusterName,
-		})
-	}
-	must(t, err)
-	return cluster
-}
-
 // TestRealCluster has both observers watch a cluster of which one node is hurt in every way that a node can be.
 func TestRealCluster(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cluster := realCluster(t, log)
+	if os.Getenv("SEATRIAL_E2E") != "1" {
+		t.Skip("NOT RUN: the observers on a real cluster; it needs a container engine and a node image: make e2e")
+	}
+	cluster, _ := kindtest.Cluster(t, log, kindtest.Shared("seatrial-dev-observe"), 1)
 	ctx := t.Context()
 	nodes, err := cluster.Nodes(ctx)
 	must(t, err)

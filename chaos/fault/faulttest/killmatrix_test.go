@@ -26,6 +26,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/fixtures"
 	"github.com/seatrial/seatrial/fixtures/localpv"
 	"github.com/seatrial/seatrial/fixtures/shareddisk"
@@ -198,7 +199,7 @@ func newMatrix(t *testing.T, name string, workers int) *matrix {
 		log: slog.New(slog.NewTextHandler(t.Output(), nil)), dir: t.TempDir(),
 		before: map[string][]history.Thing{}, cells: map[string]map[faulttest.KillPoint]cell{},
 	}
-	m.cluster = realClusterOf(t, m.log, name, workers)
+	m.cluster, _ = kindtest.Cluster(t, m.log, name, workers)
 	m.kube = realKube(t, m.cluster)
 	m.prepare(t)
 	return m

@@ -18,6 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
@@ -31,7 +32,7 @@ func TestControlPlaneFaultsOnARealCluster(t *testing.T) {
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	cluster := realCluster(t, log, "seatrial-dev-h-cp")
+	cluster, _ := kindtest.Cluster(t, log, "seatrial-dev-h-cp", 2)
 	nodes, err := cluster.Nodes(ctx)
 	if err != nil {
 		t.Fatal(err)

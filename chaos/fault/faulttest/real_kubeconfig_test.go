@@ -28,6 +28,7 @@ import (
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/existing"
 	"github.com/seatrial/seatrial/clusters/existing/link"
+	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
 
@@ -38,7 +39,8 @@ const linked = "seatrial.dev/link"
 // on PATH fail the test when they are called.
 func byKubeconfig(t *testing.T, log *slog.Logger, name string, workers int, hook string) (clusters.Cluster, string) {
 	t.Helper()
-	text, err := realClusterOf(t, log, name, workers).Kubeconfig(t.Context())
+	cluster, _ := kindtest.Cluster(t, log, name, workers)
+	text, err := cluster.Kubeconfig(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

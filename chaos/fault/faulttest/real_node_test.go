@@ -22,6 +22,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
@@ -79,7 +80,7 @@ func realTarget(t testing.TB, name string) (faulttest.Target, []clusters.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster := realCluster(t, log, name)
+	cluster, _ := kindtest.Cluster(t, log, name, 2)
 	nodes, err := cluster.Nodes(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -1,12 +1,9 @@
 package faulttest_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +21,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
-	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 )
@@ -38,7 +35,7 @@ func TestObjectFaultsOnARealCluster(t *testing.T) {
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	cluster := realCluster(t, log, "seatrial-dev-faulttest")
+	cluster, _ := kindtest.Cluster(t, log, "seatrial-dev-faulttest", 2)
 	nodes := withAgents(t, log, cluster)
 	target := faulttest.Target{
 		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rfaulttest", Clock: bootclock.Now, Log: log, Claims: true,
@@ -84,7 +81,7 @@ func TestServiceFaultsOnARealCluster(t *testing.T) {
 	}
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	cluster := realCluster(t, log, "seatrial-dev-services")
+	cluster, _ := kindtest.Cluster(t, log, "seatrial-dev-services", 2)
 	nodes := withAgents(t, log, cluster)
 	target := faulttest.Target{
 		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rservices", Clock: bootclock.Now, Log: log,
@@ -158,42 +155,4 @@ func realKube(t testing.TB, cluster clusters.Cluster) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	return kube
-}
-
-func realCluster(t testing.TB, log *slog.Logger, name string) clusters.Cluster {
-	t.Helper()
-	return realClusterOf(t, log, name, 2)
-}
-
-func realClusterOf(t testing.TB, log *slog.Logger, name string, workers int) clusters.Cluster {
-	t.Helper()
-	image, engine := os.Getenv("SEATRIAL_NODE_IMAGE"), os.Getenv("SEATRIAL_ENGINE")
-	if image == "" || engine == "" {
-		t.Fatal("SEATRIAL_NODE_IMAGE or SEATRIAL_ENGINE is empty; `seatrial setup -o env` prints both")
-	}
-	p, err := kind.New(kind.Options{Engine: engine, KubeconfigPath: filepath.Join(t.TempDir(), "kubeconfig"), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tag := image[strings.LastIndexByte(image, ':')+1:]
-	version, _, _ := strings.Cut(tag, "-")
-	spec := clusters.Spec{
-		Name: name, Workers: workers, NodeImage: image, KubernetesVersion: version, RunID: "rfaulttest",
-	}
-	ctx := t.Context()
-	if err := p.Delete(ctx, spec.Name); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
-		defer cancel()
-		if err := p.Delete(gone, spec.Name); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := p.Create(ctx, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +24,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters"
-	"github.com/seatrial/seatrial/clusters/kind"
+	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 )
 
@@ -34,7 +33,10 @@ func TestRealCluster(t *testing.T) {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: an audit of a real cluster; it needs a container engine and a node image: make e2e")
 	}
-	cluster, config := makeKind(t)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	cluster, kubeconfig := kindtest.Cluster(t, log, kindtest.Shared("seatrial-dev-audit"), 2)
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	must(t, err)
 	nodes, err := cluster.Nodes(t.Context())
 	must(t, err)
 	kube, err := kubernetes.NewForConfig(config)
@@ -54,6 +56,13 @@ func TestRealCluster(t *testing.T) {
 	// The kubelet would correct the node's status.
 	_, err = clusters.Run(t.Context(), nodes[2], "systemctl", "stop", "kubelet")
 	must(t, err)
+	t.Cleanup(func() { // Others may use the cluster next.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		if _, err := clusters.Run(ctx, nodes[2], "systemctl", "start", "kubelet"); err != nil {
+			t.Error(err)
+		}
+	})
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesInUse": []string{
 		"kubernetes.io/csi/nobody.example.com^mismatch"}}})
 	must(t, err)
@@ -180,34 +189,6 @@ func told(r audit.Report) string {
 		text += "\nnot looked at: " + u.Rule + ": " + u.Why
 	}
 	return text
-}
-
-// makeKind makes a cluster of three nodes and returns a client's configuration of it.
-func makeKind(t *testing.T) (clusters.Cluster, *rest.Config) {
-	t.Helper()
-	image, engine := os.Getenv("SEATRIAL_NODE_IMAGE"), os.Getenv("SEATRIAL_ENGINE")
-	if image == "" || engine == "" {
-		t.Fatal("SEATRIAL_NODE_IMAGE or SEATRIAL_ENGINE is empty; `seatrial setup -o env` prints both")
-	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
-	p, err := kind.New(kind.Options{Engine: engine, KubeconfigPath: path, Log: log})
-	must(t, err)
-	version, _, _ := strings.Cut(image[strings.LastIndexByte(image, ':')+1:], "-")
-	spec := clusters.Spec{
-		Name: "seatrial-dev-audit", Workers: 2, NodeImage: image, KubernetesVersion: version, RunID: "rdevaudit",
-	}
-	must(t, p.Delete(t.Context(), spec.Name))
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
-		defer cancel()
-		must(t, p.Delete(ctx, spec.Name))
-	})
-	cluster, err := p.Create(t.Context(), spec)
-	must(t, err)
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	must(t, err)
-	return cluster, config
 }
 
 func must(t *testing.T, err error) {

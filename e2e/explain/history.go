@@ -133,29 +133,45 @@ func (b *walker) walk(key string) {
 	b.all[key] = append(list, stretch{from: b.at, key: now})
 }
 
-// Longest returns the longest time of a trial in which the controller of a StatefulSet had something to do, nothing
-// moved, and which lasted for as long as the bound; false when there was none. What came after until is not looked at.
-func Longest(w *world.World, until history.Time, bound time.Duration) (Spell, bool) {
-	_, all := stretches(w, until)
-	var found stretch
-	of := ""
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		for _, s := range all[key] {
-			if s.key != "" && s.to.Sub(s.from) >= bound && s.to.Sub(s.from) > found.to.Sub(found.from) {
-				found, of = s, key
+// Spells returns the times of a trial in which the controller of a StatefulSet had something to do, nothing moved, and
+// which lasted for as long as the bound: the longest most of them, in the order of time, and how many there are in all.
+// Those that ended before since are left out, and what came after until is not looked at.
+func Spells(w *world.World, since, until history.Time, bound time.Duration, most int) (longest []Spell, all int) {
+	type long struct {
+		stretch
+		of string
+	}
+	var found []long
+	_, steps := stretches(w, until)
+	for _, key := range slices.Sorted(maps.Keys(steps)) {
+		for _, s := range steps[key] {
+			if s.key != "" && s.to.Sub(s.from) >= bound && s.to > since {
+				found = append(found, long{s, key})
 			}
 		}
 	}
-	if of == "" {
-		return Spell{}, false
+	all = len(found)
+	slices.SortStableFunc(found, func(a, b long) int { return cmp.Compare(b.to-b.from, a.to-a.from) })
+	found = found[:min(all, most)]
+	slices.SortStableFunc(found, func(a, b long) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range found {
+		moment := s.to
+		if !s.open {
+			moment = s.from + (s.to-s.from)/2 // At its end the blocker is about to go.
+		}
+		k := newKnown(w, moment, false)
+		d := diagnose(k, s.of, bound)
+		d.lasts(k, stretch{from: s.from, to: moment, key: s.key}, 0)
+		longest = append(longest, Spell{From: k.clock(atTime(s.from)), To: k.clock(atTime(s.to)), For: s.to.Sub(s.from),
+			Open: s.open, Diagnosis: d})
 	}
-	moment := found.to
-	if !found.open {
-		moment = found.from + (found.to-found.from)/2 // At its end the blocker is about to go.
+	return longest, all
+}
+
+// Longest returns the longest of Spells; false when there is none.
+func Longest(w *world.World, until history.Time, bound time.Duration) (Spell, bool) {
+	if list, _ := Spells(w, 0, until, bound, 1); len(list) > 0 {
+		return list[0], true
 	}
-	k := newKnown(w, moment, false)
-	d := diagnose(k, of, bound)
-	d.lasts(k, stretch{from: found.from, to: moment, key: found.key}, 0)
-	return Spell{From: k.clock(atTime(found.from)), To: k.clock(atTime(found.to)), For: found.to.Sub(found.from),
-		Open: found.open, Diagnosis: d}, true
+	return Spell{}, false
 }

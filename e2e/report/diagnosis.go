@@ -10,6 +10,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/explain"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // WriteDiagnosis writes for people what a StatefulSet waits for, at most 100 characters wide.
@@ -30,6 +31,54 @@ func WriteSpell(w io.Writer, s explain.Spell) error {
 		s.From, s.To, explain.Lasting(s.For), end))
 	p.diagnosis("  ", s.Diagnosis)
 	return p.write(w)
+}
+
+// mostStalls is how many times in which nothing moved are told of.
+const mostStalls = 5
+
+// Stalls returns, in a line each, the longest times in which a StatefulSet stood still after it was set up: since when,
+// for how long, what its controller wanted, which pod blocked it, why, and whether that passes by itself.
+func Stalls(w *world.World) []string {
+	var setUp history.Time
+	if p := w.Phase(history.PhaseSetup); p.End != nil {
+		setUp = p.End.Span.NotAfter
+	}
+	list, all := explain.Spells(w, setUp, w.Trialled(), explain.DefaultBound, mostStalls)
+	var out []string
+	for _, s := range list {
+		d := s.Diagnosis
+		_, name, _ := strings.Cut(d.StatefulSet, "/")
+		wants, _, _ := strings.Cut(d.Wants, ":")
+		text := fmt.Sprintf("%s, for %s: StatefulSet %s wants %s", s.From, explain.Lasting(s.For), name, wants)
+		if len(d.Blockers) > 0 {
+			text += fmt.Sprintf("; pod %s, %s, blocks it", d.Blockers[0].Pod, d.Blockers[0].State)
+		}
+		if len(d.Causes) > 0 {
+			text += ": " + d.Causes[len(d.Causes)-1].Sentence // The deepest.
+		}
+		if d.Outlook != "" {
+			text += fmt.Sprintf("; outlook %s: %s", d.Outlook, d.Reason)
+		}
+		if s.Open {
+			text += "; it had not moved by the end"
+		}
+		out = append(out, text)
+	}
+	if all > len(list) {
+		out = append(out, fmt.Sprintf("%d more, each shorter", all-len(list)))
+	}
+	return out
+}
+
+// stalls tells what stood still in the trial.
+func (s *story) stalls(p *page) {
+	list := Stalls(s.World)
+	if len(list) > 0 {
+		p.heading("WHAT STOOD STILL")
+	}
+	for _, text := range list {
+		p.text("  ", text)
+	}
 }
 
 // stuck tells, of a trial that did not pass, what each StatefulSet was stuck at in the end: when it had had its time to

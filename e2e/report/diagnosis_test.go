@@ -35,10 +35,17 @@ func TestStuckInTheEnd(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}
 	}
-	if strings.Contains(write(check.Pass, "stuck"), heading) {
+	const still = "WHAT STOOD STILL"
+	passed := write(check.Pass, "stuck")
+	if strings.Contains(passed, heading) {
 		t.Error("a report of a PASS says what is stuck")
 	}
-	if strings.Contains(write(check.Fail, "moved"), heading) {
+	for _, want := range []string{still, "wants to delete web-2; pod web-0, not Ready, blocks it", "by the end"} {
+		if !strings.Contains(passed, want) {
+			t.Errorf("no %q in:\n%s", want, passed)
+		}
+	}
+	if moved := write(check.Fail, "moved"); strings.Contains(moved, heading) || strings.Contains(moved, still) {
 		t.Error("what was not stuck is said to be")
 	}
 }

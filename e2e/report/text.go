@@ -80,6 +80,7 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	for _, u := range s.Report.NotJudged {
 		p.text("  "+short(u.Check)+": ", u.Promise+" Not judged: "+u.Why+".")
 	}
+	s.stalls(p)
 	s.stuck(p)
 	s.planSection(p)
 	s.faultTable(p)

@@ -84,11 +84,12 @@ func Write(w io.Writer, j report.Judged) error {
 		NotJudged []check.Unjudged
 		Reasons   []report.Item
 		Causes    []cause
+		Stalls    []string
 		Logs      []string
 		Chronicle string
 		Drawing   drawing
 	}{report.Summarize(j), report.About(j), j.Report.Results, j.Report.NotJudged, reasons, d.causes(j.Report),
-		j.Logs, chronicle.String(), d.drawing})
+		report.Stalls(j.World), j.Logs, chronicle.String(), d.drawing})
 }
 
 // Entry is a run in the index.

@@ -46,7 +46,7 @@ reports what it could not do; timers on the control plane keep trying.`,
 					return err
 				}
 				if run == "" {
-					return healed{}.write(cmd.OutOrStdout(), output)
+					return healed{Nodes: []undo.Report{}, Watchdogs: []string{}}.write(cmd.OutOrStdout(), output)
 				}
 			}
 			var only undo.Only
@@ -56,12 +56,15 @@ reports what it could not do; timers on the control plane keep trying.`,
 				}
 				only = undo.Of(run, 0)
 			}
-			var h healed
+			h := healed{Nodes: []undo.Report{}, Watchdogs: []string{}}
 			var err error
 			if access.given() {
 				err = h.existing(cmd.Context(), access, only, cmd.ErrOrStderr())
 			} else {
 				err = h.clusters(cmd.Context(), only, one, one == "" || run != "", cmd.ErrOrStderr())
+			}
+			if err != nil && len(h.Nodes) == 0 {
+				return err
 			}
 			return errors.Join(err, h.write(cmd.OutOrStdout(), output))
 		},

@@ -64,7 +64,7 @@ func (n *narrator) Write(data []byte) (int, error) {
 	n.rest = append(n.rest, data...)
 	if end := bytes.LastIndexByte(n.rest, '\n'); end >= 0 {
 		whole := strings.TrimSpace(string(n.rest[:end]))
-		if whole = whole[strings.LastIndexByte(whole, '\n')+1:]; whole != "" {
+		if whole = whole[strings.LastIndexByte(whole, '\n')+1:]; whole != "" && !strings.HasPrefix(whole, "time=") {
 			n.last, n.said = strings.TrimSpace(whole), n.spoke
 		}
 		n.rest = n.rest[end+1:]

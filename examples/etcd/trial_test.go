@@ -91,7 +91,8 @@ func volumes(t *testing.T, c *trialtest.Cluster) {
 	}
 	late := storagev1.VolumeBindingWaitForFirstConsumer
 	_, err = kube.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &late,
+		ObjectMeta:  metav1.ObjectMeta{Name: class},
+		Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &late,
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	return m, ok, nil
 }
 
-// deleteClusters deletes Seatrial's clusters, or only the named one. It returns how many it found, and the deleted ones.
+// deleteClusters deletes Seatrial's clusters, or only the named one. It returns how many it found, and the deleted.
 func deleteClusters(
 	ctx context.Context, one string, force bool, out io.Writer,
 ) (found int, deleted []string, err error) {

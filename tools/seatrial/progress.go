@@ -148,7 +148,8 @@ func (n *narrator) stands() {
 		text = "no trial is running\n"
 	}
 	if n.last != "" {
-		text += fmt.Sprintf("the last message is %s old%s: %s\n", n.now().Sub(n.said).Round(time.Second), n.left(), n.last)
+		age := n.now().Sub(n.said).Round(time.Second)
+		text += fmt.Sprintf("the last message is %s old%s: %s\n", age, n.left(), n.last)
 	}
 	n.erase()
 	n.spoke = n.now()

@@ -95,8 +95,8 @@ func judgedFlags(cmd *cobra.Command, output *string, all *bool) {
 	o := outputFlag(cmd, output, "run directory", "summary", "html", "junit", "chronicle", "perfetto", "metrics",
 		"annotations")
 	o.Usage = "text, name (the run directory), json or yaml (the verdict), summary (for a chat message), html (a " +
-		"page with a timeline), junit, chronicle (what happened to one volume, and when, in about 60 lines), perfetto " +
-		"(a trace for ui.perfetto.dev), metrics (for Prometheus), or annotations (for Grafana)"
+		"page with a timeline), junit, chronicle (what happened to one volume, and when, in about 60 lines), " +
+		"perfetto (a trace for ui.perfetto.dev), metrics (for Prometheus), or annotations (for Grafana)"
 	cmd.Flags().BoolVar(all, "all", false, "in text: print each passed check on its own line and each finding with "+
 		"its own timeline, and list all checksums")
 }

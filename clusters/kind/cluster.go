@@ -3,10 +3,13 @@ package kind
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -19,6 +22,7 @@ type Cluster struct {
 
 	mu         sync.Mutex
 	kubeconfig []byte
+	reached    bool // Kubeconfig reaches the API server from here, as far as that can be had.
 }
 
 // Name returns the cluster's name.
@@ -26,24 +30,66 @@ func (c *Cluster) Name() string { return c.name }
 
 // Kubeconfig returns a kubeconfig that reaches the API server through its port on this machine, which survives
 // restarts. It is kept from when kind made the cluster, or read from the control plane once, so that it is available
-// while that is down.
+// while that is down. In a container with a network of its own it reaches it in the network of the nodes.
 func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kubeconfig != nil {
+	if c.kubeconfig == nil {
+		got := make(chan string, 1)
+		err := within(ctx, func() error {
+			text, err := c.provider.kind.KubeConfig(c.name, false)
+			got <- text
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("get kubeconfig of cluster %q: %w", c.name, err)
+		}
+		c.kubeconfig = []byte(<-got)
+	}
+	if !c.reached {
+		joined, err := c.join(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("reach the API server of cluster %q from this container: %w", c.name, err)
+		}
+		c.kubeconfig, c.reached = joined, true
+	}
+	return c.kubeconfig, nil
+}
+
+// join returns the kubeconfig with the control plane's address, and joins the network of the nodes, if the port of the
+// API server is not within reach since this is a container of the same engine; it stays there. Elsewhere the kubeconfig
+// is returned as it is: who uses it is told what is wrong.
+func (c *Cluster) join(ctx context.Context) ([]byte, error) {
+	config, err := clientcmd.Load(c.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	cluster, ok := config.Clusters["kind-"+c.name]
+	if !ok || len(c.nodes) == 0 {
 		return c.kubeconfig, nil
 	}
-	got := make(chan string, 1)
-	err := within(ctx, func() error {
-		text, err := c.provider.kind.KubeConfig(c.name, false)
-		got <- text
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("get kubeconfig of cluster %q: %w", c.name, err)
+	port := strings.TrimPrefix(cluster.Server, "https://")
+	conn, err := (&net.Dialer{Timeout: tryBound}).DialContext(ctx, "tcp", port)
+	if err == nil {
+		return c.kubeconfig, conn.Close()
 	}
-	c.kubeconfig = []byte(<-got)
-	return c.kubeconfig, nil
+	self, err := os.Hostname() // The engine names containers so, unless told otherwise.
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.provider.engine.inspect(ctx, self, c.nodes[0].name)
+	if err != nil || len(list) != 2 || !strings.HasPrefix(list[0].ID, self) {
+		return c.kubeconfig, nil //nolint:nilerr // As good as without an engine.
+	}
+	for name, at := range list[1].NetworkSettings.Networks {
+		if _, there := list[0].NetworkSettings.Networks[name]; !there {
+			if _, err := c.provider.engine.output(ctx, "network", "connect", name, self); err != nil {
+				return nil, err
+			}
+		}
+		cluster.Server, cluster.TLSServerName = "https://"+net.JoinHostPort(at.IPAddress, "6443"), "localhost"
+	}
+	return clientcmd.Write(*config)
 }
 
 // Nodes returns the nodes in any state, control plane first, then by name. Each is a clusters.PowerNode.

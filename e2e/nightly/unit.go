@@ -52,7 +52,7 @@ func NewUnit(c plan.Case, b Build, seed uint64) (Unit, error) {
 	return Unit{
 		ID: digest(string(data), b.Commit, b.Kubernetes), Name: c.Name, Seed: seed, Expect: expectation(c),
 		Race: c.Race, Workers: p.Workers, Storage: p.Workload.StorageName(), Labels: Labels(c, p),
-		Estimate: plan.Duration(estimate(p)), Plan: p, Case: c,
+		Estimate: plan.Duration(Estimate(p)), Plan: p, Case: c,
 	}, nil
 }
 
@@ -109,9 +109,9 @@ func Labels(c plan.Case, p plan.Plan) []string {
 	return slices.Compact(all)
 }
 
-// estimate is about how long a trial takes on two cores, without its cluster. It was fitted to the figures in
+// Estimate is about how long a trial takes on two cores, without its cluster. It was fitted to the figures in
 // docs/figures.md; what a trial really took, where that is known, goes before it.
-func estimate(p plan.Plan) time.Duration {
+func Estimate(p plan.Plan) time.Duration {
 	const forcedDetach = 6 * time.Minute // maxWaitForUnmountDuration of the attach/detach controller.
 	sum, step, detach := 75*time.Second, 6*time.Second, time.Duration(0)
 	if p.Workload.Light {

@@ -205,7 +205,7 @@ func (p *Place) create(ctx context.Context, m ClusterOptions, images offline.Ima
 			m.ClusterName, provider.Name())
 	}
 	begin := time.Now()
-	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about a minute)\n",
+	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about 1m)\n",
 		m.ClusterName, m.Workers)
 	p.Cluster, err = maker.Create(ctx, clusters.Spec{
 		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node,

@@ -67,6 +67,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 			report.Checks = append(report.Checks, check)
 		}
 	}
+	report.OK = report.count(Fail) == 0
 	if ended := context.Cause(ctx); ended != nil {
 		return Report{}, fmt.Errorf("examine the host: %w", ended)
 	}

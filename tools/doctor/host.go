@@ -72,7 +72,8 @@ func (x examination) disk(runDir string) []Check {
 		checks = append(checks, x.free("free for images ("+x.engine.DataRoot+")", x.engine.DataRoot, 8*gib, 20*gib,
 			x.engine.Name+" system prune"))
 	}
-	return append(checks, x.free("free for runs ("+runDir+")", runDir, gib, 5*gib, "seatrial clean"))
+	return append(checks, x.free("free for runs ("+runDir+")", runDir, gib, 5*gib,
+		"du -sh "+runDir+"/*/*, and delete old run directories"))
 }
 
 // free warns below good bytes and fails below least.
@@ -80,7 +81,7 @@ func (x examination) free(what, path string, least, good uint64, fix string) Che
 	check := Check{What: what, Need: fmt.Sprintf("%s, better %s", size(least), size(good))}
 	free, err := x.DiskFree(path)
 	if err != nil {
-		return check.is(Warn, "no answer: "+err.Error(), fix)
+		return check.is(Warn, "no answer: "+err.Error(), "df -h "+path+", on the host where it is")
 	}
 	return check.is(grade(free, least, good), size(free), fix)
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -50,14 +49,9 @@ func (c Check) atLeast(found, version string, major, minor int, fix string) Chec
 
 // Report has all checks, ordered by group.
 type Report struct {
+	OK     bool    `json:"ok"` // No check failed.
 	Checks []Check `json:"checks"`
 }
-
-// Failed reports whether any check failed.
-func (r Report) Failed() bool { return r.count(Fail) > 0 }
-
-// ExitCode is 1 when a check failed, else 0.
-func (r Report) ExitCode() int { return min(1, r.count(Fail)) }
 
 // count returns how many checks have that status.
 func (r Report) count(status Status) int {
@@ -91,15 +85,4 @@ func (r Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(&text, "%d ok, %d warn, %d FAIL\n", r.count(OK), r.count(Warn), r.count(Fail))
 	_, err := io.WriteString(w, text.String())
 	return err
-}
-
-// WriteJSON writes an object with "ok" and "checks".
-func (r Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
-		OK bool `json:"ok"`
-		Report
-	}{!r.Failed(), r})
 }

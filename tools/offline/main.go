@@ -167,7 +167,7 @@ func (c command) do(ctx context.Context) (offline.Answer, error) {
 
 // images makes both images. It says first what it is about to do.
 func (c command) images(ctx context.Context) (offline.Answer, error) {
-	fmt.Fprintln(c.progress, "database image: MySQL, a minute when it must be built or pulled")
+	fmt.Fprintln(c.progress, "database image: MySQL (about 1m when it must be built or pulled)")
 	db, err := database.Ensure(ctx, c.databaseOptions())
 	if err != nil {
 		return offline.Answer{}, err

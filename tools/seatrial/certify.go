@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ cluster could not be read.`, reader.QPS),
 	cmd.Flags().BoolVar(&f.pods, "with-pod", false, "read the nodes too, through a pod on each; requires --yes-context")
 	cmd.Flags().StringVar(&f.yes, "yes-context", "", "let --with-pod put pods on the cluster of this context")
 	cmd.Flags().StringVar(&f.to, "to", "", "minor version to upgrade to, for example v1.37 (default: the next one)")
-	outputFlag(cmd, &f.output, "text", "json", "yaml", "markdown")
+	outputFlag(cmd, &f.output, "rules with findings", "markdown")
 	cmd.Flags().BoolVar(&f.role, "rbac", false, "print the ClusterRole that the audit needs; reads no cluster")
 	return cmd
 }
@@ -174,13 +175,16 @@ func (f *auditFlags) look(
 }
 
 func writeAudit(w io.Writer, found audit.Report, output string) error {
-	if done, err := writeData(w, found, output); done {
-		return err
-	}
 	if output == "markdown" {
 		return report.WriteAuditMarkdown(w, found)
 	}
-	return report.WriteAudit(w, found)
+	var rules []string
+	for _, f := range found.Findings {
+		if !slices.Contains(rules, f.Rule) {
+			rules = append(rules, f.Rule)
+		}
+	}
+	return writeAs(w, output, found, rules, func() error { return report.WriteAudit(w, found) })
 }
 
 // newCertifyUpgrade runs the scenario upgrade with versions of the user's.

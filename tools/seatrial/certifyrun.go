@@ -336,13 +336,22 @@ func (t *certifying) write(key *seal.Key, stdout io.Writer) error {
 	if err := writeCertificate(dir, t.flags.run.runs, c, key); err != nil {
 		return err
 	}
-	if err := report.WriteCertificate(stdout, c); err != nil {
+	if err := writeCertified(stdout, c, t.flags.run.runs, t.flags.run.output); err != nil {
 		return err
 	}
 	file := filepath.Join(dir, certificateFile)
 	say(t.stderr, "certificate: %s\npage: %s\ncheck it: seatrial verify %s %s --key %s", file,
 		filepath.Join(dir, certificatePage), file, t.flags.run.runs, publicFile(t.flags.key))
 	return verdictExit(c.Verdict)
+}
+
+// writeCertified prints a certificate; it names its runs, which are below a directory.
+func writeCertified(w io.Writer, c certificate.Certificate, runs, output string) error {
+	var names []string
+	for _, r := range c.Runs {
+		names = append(names, filepath.Join(runs, filepath.FromSlash(r.Path)))
+	}
+	return writeAs(w, output, c, names, func() error { return report.WriteCertificate(w, c) })
 }
 
 // publicFile guesses the file with the public key that belongs to a private one: ssh-keygen and cosign write it beside.

@@ -17,7 +17,7 @@ import (
 
 func newClean() *cobra.Command {
 	var all, force bool
-	var one string
+	var one, output string
 	var access accessFlags
 	cmd := &cobra.Command{
 		Use:   "clean",
@@ -29,6 +29,9 @@ With --kubeconfig or --context it deletes no cluster: it removes Seatrial's agen
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.ErrOrStderr()
+			answer := func(deleted []string) error {
+				return writeAs(cmd.OutOrStdout(), output, deleted, deleted, func() error { return nil })
+			}
 			if all && one != "" {
 				return badArguments("--all covers every cluster; give it or --cluster, not both")
 			}
@@ -40,12 +43,13 @@ With --kubeconfig or --context it deletes no cluster: it removes Seatrial's agen
 				if err != nil {
 					return err
 				}
-				return trial.CleanExisting(ctx, a, name)
+				return errors.Join(trial.CleanExisting(ctx, a, name), answer([]string{}))
 			}
-			found, err := deleteClusters(ctx, one, force, out)
+			found, deleted, err := deleteClusters(ctx, one, force, out)
 			if err == nil && one != "" && found == 0 {
 				return badArguments("--cluster: there is no cluster %q", one)
 			}
+			err = errors.Join(err, answer(deleted))
 			var used *lock.TakenError
 			if all && !errors.As(err, &used) { // The running trial needs the engine.
 				err = errors.Join(err, offline.Tool{Progress: out, Log: quiet(out)}.CleanEngine(ctx))
@@ -54,6 +58,7 @@ With --kubeconfig or --context it deletes no cluster: it removes Seatrial's agen
 		},
 	}
 	access.register(cmd)
+	outputFlag(cmd, &output, "clusters that were deleted")
 	cmd.Flags().StringVar(&one, "cluster", "", "delete this cluster only")
 	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().BoolVar(&all, "all", false, "also undo what setup did to this host")
@@ -88,15 +93,18 @@ func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	return m, ok, nil
 }
 
-// deleteClusters deletes Seatrial's clusters, or only the named one, and returns how many it found.
-func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) (found int, err error) {
+// deleteClusters deletes Seatrial's clusters, or only the named one. It returns how many it found, and the deleted.
+func deleteClusters(
+	ctx context.Context, one string, force bool, out io.Writer,
+) (found int, deleted []string, err error) {
+	deleted = []string{} // For JSON.
 	p, ok, err := maker(ctx, out)
 	if !ok {
-		return 0, err
+		return 0, deleted, err
 	}
 	owned, err := p.List(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("list clusters: %w", err)
+		return 0, deleted, fmt.Errorf("list clusters: %w", err)
 	}
 	var errs []error
 	for _, c := range owned {
@@ -116,13 +124,14 @@ func deleteClusters(ctx context.Context, one string, force bool, out io.Writer) 
 			errs = append(errs, fmt.Errorf("delete cluster %q: %w", c.Name, err))
 			continue
 		}
+		deleted = append(deleted, c.Name)
 		if len(c.Nodes) == 0 {
 			say(out, "removed what cluster %s left on this host", c.Name)
 			continue
 		}
 		say(out, "deleted cluster %s of run %s", c.Name, c.RunID)
 	}
-	return found, errors.Join(errs...)
+	return found, deleted, errors.Join(errs...)
 }
 
 // mayDelete returns an error for a cluster with a running trial.

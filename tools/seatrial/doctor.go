@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/clusters/offline"
@@ -22,23 +20,21 @@ func newDoctor() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			write := rep.WriteText
-			switch output {
-			case "json":
-				write = rep.WriteJSON
-			case "yaml":
-				write = func(w io.Writer) error { return writeYAML(w, rep.WriteJSON) }
+			var lacking []string
+			for _, c := range rep.Checks {
+				if c.Status != doctor.OK {
+					lacking = append(lacking, c.What)
+				}
 			}
-			if err := write(cmd.OutOrStdout()); err != nil {
-				return err
+			w := cmd.OutOrStdout()
+			err = writeAs(w, output, rep, lacking, func() error { return rep.WriteText(w) })
+			if err == nil && !rep.OK {
+				err = &exitError{code: 1}
 			}
-			if rep.Failed() {
-				return &exitError{code: rep.ExitCode()}
-			}
-			return nil
+			return err
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "yaml")
+	outputFlag(cmd, &output, "checks that are not ok")
 	cmd.Flags().StringVar(&runs, "runs", ".", "parent of the run directories, whose disk is checked")
 	return cmd
 }

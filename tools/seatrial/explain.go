@@ -72,7 +72,7 @@ The exit code does not depend on what is found.`,
 	cmd.Flags().StringVar(&f.set, "statefulset", "", "NAMESPACE/NAME of a StatefulSet of a cluster, instead of RUNDIR")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster, with --statefulset (default: $KUBECONFIG, or ~/.kube/config)")
-	outputFlag(cmd, &f.output, "text", "json", "yaml")
+	outputFlag(cmd, &f.output, "StatefulSets")
 	cmd.ValidArgsFunction = completeRuns
 	return cmd
 }
@@ -147,22 +147,25 @@ func (f *explainFlags) moment(w *world.World) (history.Time, error) {
 }
 
 func writeExplained(w io.Writer, found explained, output string) error {
-	if done, err := writeData(w, found, output); done {
-		return err
-	}
-	if len(found.StatefulSets) == 0 {
-		say(w, "No StatefulSet was there at that moment, as far as is known.")
-	}
+	var names []string
 	for _, d := range found.StatefulSets {
-		if err := report.WriteDiagnosis(w, d); err != nil {
-			return err
+		names = append(names, d.StatefulSet)
+	}
+	return writeAs(w, output, found, names, func() error {
+		if len(found.StatefulSets) == 0 {
+			say(w, "No StatefulSet was there at that moment, as far as is known.")
 		}
-	}
-	if found.Longest == nil {
-		return nil
-	}
-	say(w, "")
-	return report.WriteSpell(w, *found.Longest)
+		for _, d := range found.StatefulSets {
+			if err := report.WriteDiagnosis(w, d); err != nil {
+				return err
+			}
+		}
+		if found.Longest == nil {
+			return nil
+		}
+		say(w, "")
+		return report.WriteSpell(w, *found.Longest)
+	})
 }
 
 // liveBound bounds all requests to a live cluster.

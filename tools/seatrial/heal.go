@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ import (
 )
 
 func newHeal() *cobra.Command {
-	var run, one, dir string
+	var run, one, dir, output string
 	var access accessFlags
 	var all bool
 	cmd := &cobra.Command{
@@ -41,8 +42,11 @@ reports what it could not do; timers on the control plane keep trying.`,
 				return badArguments("--journal already names the run; omit --run")
 			case dir != "":
 				var err error
-				if run, err = openFaults(dir, cmd.ErrOrStderr()); err != nil || run == "" {
+				if run, err = openFaults(dir, cmd.ErrOrStderr()); err != nil {
 					return err
+				}
+				if run == "" {
+					return healed{Nodes: []undo.Report{}, Watchdogs: []string{}}.write(cmd.OutOrStdout(), output)
 				}
 			}
 			var only undo.Only
@@ -52,13 +56,20 @@ reports what it could not do; timers on the control plane keep trying.`,
 				}
 				only = undo.Of(run, 0)
 			}
+			h := healed{Nodes: []undo.Report{}, Watchdogs: []string{}}
+			var err error
 			if access.given() {
-				return healExisting(cmd.Context(), access, only, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				err = h.existing(cmd.Context(), access, only, cmd.ErrOrStderr())
+			} else {
+				err = h.clusters(cmd.Context(), only, one, one == "" || run != "", cmd.ErrOrStderr())
 			}
-			every := one == "" || run != ""
-			return healClusters(cmd.Context(), only, one, every, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if err != nil && len(h.Nodes) == 0 {
+				return err
+			}
+			return errors.Join(err, h.write(cmd.OutOrStdout(), output))
 		},
 	}
+	outputFlag(cmd, &output, "nodes where something was undone")
 	access.register(cmd)
 	cmd.Flags().StringVar(&run, "run", "", "undo the faults of this run only (its id is in run.json)")
 	cmd.Flags().StringVar(&dir, "journal", "", "list and undo the faults of this run directory only")
@@ -69,11 +80,32 @@ reports what it could not do; timers on the control plane keep trying.`,
 	return cmd
 }
 
-// healClusters heals Seatrial's clusters, or only the named one, and, if beside is set, ends the watchdogs beside them:
+// healed is what was undone.
+type healed struct {
+	Nodes     []undo.Report `json:"nodes"`
+	Watchdogs []string      `json:"watchdogs"` // That were ended beside their clusters.
+}
+
+func (h healed) write(w io.Writer, output string) error {
+	var names []string
+	var text strings.Builder
+	for _, r := range h.Nodes {
+		if r.Nothing() {
+			say(&text, "%s: nothing to undo", r.Node)
+			continue
+		}
+		names = append(names, r.Node)
+		say(&text, "%s: undone: %s", r.Node, r)
+	}
+	for _, name := range h.Watchdogs {
+		say(&text, "ended the watchdog %s beside its cluster", name)
+	}
+	return writeAs(w, output, h, names, written(w, &text))
+}
+
+// clusters heals Seatrial's clusters, or only the named one, and, if beside is set, ends the watchdogs beside them:
 // those do not say for which cluster they are.
-func healClusters(
-	ctx context.Context, only undo.Only, one string, beside bool, stdout, stderr io.Writer,
-) error {
+func (h *healed) clusters(ctx context.Context, only undo.Only, one string, beside bool, stderr io.Writer) error {
 	p, ok, err := maker(ctx, stderr)
 	if !ok {
 		return err
@@ -93,7 +125,7 @@ func healClusters(
 		}
 		c, err := p.Open(ctx, o.Name)
 		if err == nil {
-			err = healNodes(ctx, c, only, stdout)
+			err = h.heal(ctx, c, only)
 		}
 		errs = append(errs, err)
 	}
@@ -104,15 +136,12 @@ func healClusters(
 	if err != nil {
 		return err
 	}
-	names, err := undo.HostWatchdog{Dir: dir}.Release(ctx, only)
-	for _, name := range names {
-		say(stdout, "ended the watchdog %s beside its cluster", name)
-	}
+	h.Watchdogs, err = undo.HostWatchdog{Dir: dir}.Release(ctx, only)
 	return err
 }
 
-// healExisting heals an existing cluster through agents of its own.
-func healExisting(ctx context.Context, f accessFlags, only undo.Only, stdout, stderr io.Writer) error {
+// existing heals an existing cluster through agents of its own.
+func (h *healed) existing(ctx context.Context, f accessFlags, only undo.Only, stderr io.Writer) error {
 	access, name, err := f.access(stderr)
 	if err != nil {
 		return err
@@ -121,22 +150,16 @@ func healExisting(ctx context.Context, f accessFlags, only undo.Only, stdout, st
 	if err != nil {
 		return err
 	}
-	return errors.Join(healNodes(ctx, c, only, stdout), c.Close(ctx))
+	return errors.Join(h.heal(ctx, c, only), c.Close(ctx))
 }
 
-func healNodes(ctx context.Context, c clusters.Cluster, only undo.Only, stdout io.Writer) error {
+func (h *healed) heal(ctx context.Context, c clusters.Cluster, only undo.Only) error {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", c.Name(), err)
 	}
 	reports, err := undo.Cluster(ctx, nodes, only)
-	for _, r := range reports {
-		if r.Nothing() {
-			say(stdout, "%s: nothing to undo", r.Node)
-			continue
-		}
-		say(stdout, "%s: undone: %s", r.Node, r)
-	}
+	h.Nodes = append(h.Nodes, reports...)
 	return err
 }
 

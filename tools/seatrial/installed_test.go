@@ -60,7 +60,7 @@ func TestInstalled(t *testing.T) {
 		}
 		defer output(t, root, docker, "rmi", image)
 		defer output(t, root, docker, "volume", "rm", installed)
-		tryOut(t, root, "/images.tar", docker, "run", "--rm", "--network=host", "--workdir=/root",
+		tryOut(t, root, "/images.tar", docker, "run", "--rm", "--workdir=/root",
 			"--volume=/var/run/docker.sock:/var/run/docker.sock", "--volume="+images+":/images.tar:ro",
 			"--volume="+installed+":/root", image, "/bin/seatrial")
 	})

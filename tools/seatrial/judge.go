@@ -10,11 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
@@ -46,15 +43,13 @@ plan.json is missing or contradicts it, that is a warning.`,
 				return err
 			}
 			warn(cmd.ErrOrStderr(), j)
-			if err := writeJudged(cmd.OutOrStdout(), j, output, all); err != nil {
+			if err := writeJudged(cmd.OutOrStdout(), j, args[0], output, all); err != nil {
 				return err
 			}
 			return verdictExit(j.Report.Verdict)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "yaml", "summary", "html", "junit", "chronicle", "perfetto", "metrics",
-		"annotations")
-	allFlag(cmd, &all)
+	judgedFlags(cmd, &output, &all)
 	return cmd
 }
 
@@ -70,15 +65,16 @@ func newReport() *cobra.Command {
 
 		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return show(cmd, args[0], output, all, open)
+			return show(cmd, args[0], args[0], output, all, open)
 		},
 	}
-	showFlags(cmd, &output, &all, &open)
+	judgedFlags(cmd, &output, &all)
+	openFlag(cmd, &open)
 	return cmd
 }
 
 // show prints the report of the run at path, or opens its page.
-func show(cmd *cobra.Command, path, output string, all, open bool) error {
+func show(cmd *cobra.Command, path, name, output string, all, open bool) error {
 	j, err := load(path)
 	if err != nil {
 		return err
@@ -87,21 +83,20 @@ func show(cmd *cobra.Command, path, output string, all, open bool) error {
 	if open {
 		return openPage(cmd.Context(), cmd.ErrOrStderr(), path, j)
 	}
-	return writeJudged(cmd.OutOrStdout(), j, output, all)
+	return writeJudged(cmd.OutOrStdout(), j, name, output, all)
 }
 
-// showFlags are the flags of the commands that show a run.
-func showFlags(cmd *cobra.Command, output *string, all, open *bool) {
-	o := outputFlag(cmd, output, "text", "summary", "html", "json", "yaml", "junit", "chronicle", "perfetto", "metrics",
-		"annotations")
-	o.Usage = "text, summary (for a chat message), html (a page with a timeline), json or yaml (the verdict), junit, " +
-		"chronicle (what happened to one volume, and when, in about 60 lines), perfetto (a trace for " +
-		"ui.perfetto.dev), metrics (for Prometheus), or annotations (for Grafana)"
+func openFlag(cmd *cobra.Command, open *bool) {
 	cmd.Flags().BoolVar(open, "open", false, "write the page as report.html beside the run and open it in the browser")
-	allFlag(cmd, all)
 }
 
-func allFlag(cmd *cobra.Command, all *bool) {
+// judgedFlags are the flags of the commands that print a judged run.
+func judgedFlags(cmd *cobra.Command, output *string, all *bool) {
+	o := outputFlag(cmd, output, "run directory", "summary", "html", "junit", "chronicle", "perfetto", "metrics",
+		"annotations")
+	o.Usage = "text, name (the run directory), json or yaml (the verdict), summary (for a chat message), html (a " +
+		"page with a timeline), junit, chronicle (what happened to one volume, and when, in about 60 lines), " +
+		"perfetto (a trace for ui.perfetto.dev), metrics (for Prometheus), or annotations (for Grafana)"
 	cmd.Flags().BoolVar(all, "all", false, "in text: print each passed check on its own line and each finding with "+
 		"its own timeline, and list all checksums")
 }
@@ -113,43 +108,6 @@ func warn(w io.Writer, j report.Judged) {
 	}
 }
 
-// choice is the value of a flag that takes one of some words.
-type choice struct {
-	value *string
-	words []string
-}
-
-func (c choice) String() string {
-	if c.value == nil { // As pflag asks for the zero value.
-		return ""
-	}
-	return *c.value
-}
-
-func (c choice) Type() string { return "string" }
-
-func (c choice) Set(word string) error {
-	if !slices.Contains(c.words, word) {
-		return fmt.Errorf("output %q is not known; give %s", word, listed(c.words))
-	}
-	*c.value = word
-	return nil
-}
-
-// listed joins words as in a sentence.
-func listed(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// outputFlag adds the flag that says how to print; the first word is the default.
-func outputFlag(cmd *cobra.Command, output *string, words ...string) *pflag.Flag {
-	*output = words[0]
-	flag := cmd.Flags().VarPF(choice{output, words}, "output", "o", listed(words))
-	completeFlag(cmd, "output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-	return flag
-}
-
 func load(path string) (report.Judged, error) {
 	dir, err := rundir.Open(path)
 	if err != nil {
@@ -158,17 +116,14 @@ func load(path string) (report.Judged, error) {
 	return trial.Judge(dir, trial.AllParts().Checks)
 }
 
-func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
+// writeJudged prints a run; its name is its directory.
+func writeJudged(w io.Writer, j report.Judged, name, output string, all bool) error {
 	o := report.Options{Color: wantsColor(w), All: all}
 	switch output {
-	case "text":
-		return report.WriteText(w, j, o)
 	case "summary":
 		return report.WriteSummary(w, j)
-	case "json":
-		return report.WriteVerdict(w, j.Report)
-	case "yaml":
-		return writeYAML(w, func(w io.Writer) error { return report.WriteVerdict(w, j.Report) })
+	case "html":
+		return page.Write(w, j)
 	case "junit":
 		return report.WriteJUnit(w, j)
 	case "chronicle":
@@ -180,7 +135,10 @@ func writeJudged(w io.Writer, j report.Judged, output string, all bool) error {
 	case "annotations":
 		return report.WriteAnnotations(w, j)
 	}
-	return page.Write(w, j)
+	if real, err := filepath.EvalSymlinks(name); err == nil { // What runs/latest is now.
+		name = real
+	}
+	return writeAs(w, output, j.Report, []string{name}, func() error { return report.WriteText(w, j, o) })
 }
 
 // openPage writes the page of a run and opens it with the desktop's own program.
@@ -255,10 +213,11 @@ A node was cut off and its pods were force-deleted; six minutes later two MySQL 
 			if err := os.CopyFS(run, carried); err != nil {
 				return fmt.Errorf("place the recorded run: %w", err)
 			}
-			return show(cmd, run, output, all, open)
+			return show(cmd, run, recorded.DemoDir, output, all, open)
 		},
 	}
-	showFlags(cmd, &output, &all, &open)
+	judgedFlags(cmd, &output, &all)
+	openFlag(cmd, &open)
 	cmd.Flag("output").DefValue, output = "chronicle", "chronicle"
 	return cmd
 }

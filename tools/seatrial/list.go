@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,7 +12,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -129,84 +128,41 @@ func newList() *cobra.Command {
 			return writeEntries(w, list, output)
 		},
 	}
-	outputFlag(cmd, &output, "text", "name", "json", "yaml", "markdown").Usage += " (of one kind)"
+	outputFlag(cmd, &output, "names", "markdown").Usage += " (of one kind)"
 	labelFilterFlag(cmd, &filter)
 	return cmd
 }
 
 // writeAll writes the lists of all kinds.
 func writeAll(w io.Writer, wanted func(entry) bool, output string) error {
-	all := map[string][]entry{}
+	all, names := map[string][]entry{}, []string{}
 	for _, k := range kinds() {
 		list, _ := entries(k)
 		list = slices.DeleteFunc(list, func(e entry) bool { return !wanted(e) })
 		if len(list) > 0 {
-			all[k] = list
+			all[k], names = list, append(names, namesIn(list)...)
 		}
 	}
-	if done, err := writeData(w, all, output); done {
-		return err
-	}
-	for i, k := range slices.Sorted(maps.Keys(all)) {
-		list := all[k]
-		if output == "text" {
+	return writeAs(w, output, all, names, func() (err error) {
+		for i, k := range slices.Sorted(maps.Keys(all)) {
 			if i > 0 {
 				fmt.Fprintln(w)
 			}
-			fmt.Fprintf(w, "%s (%d)\n", strings.ToUpper(k), len(list))
+			fmt.Fprintf(w, "%s (%d)\n", strings.ToUpper(k), len(all[k]))
+			err = errors.Join(err, writeEntries(w, all[k], output))
 		}
-		if err := writeEntries(w, list, output); err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 func writeEntries(w io.Writer, list []entry, output string) error {
-	if done, err := writeData(w, list, output); done {
-		return err
-	}
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, e := range list {
-		if output == "name" {
-			fmt.Fprintln(w, e.Name)
-			continue
+	return writeAs(w, output, list, namesIn(list), func() error {
+		tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, e := range list {
+			fmt.Fprintf(tab, "%s\t%s\n", e.Name, e.Summary)
 		}
-		fmt.Fprintf(tab, "%s\t%s\n", e.Name, e.Summary)
-	}
-	return tab.Flush()
-}
-
-// writeData writes a value for programs, and reports whether that is what was asked for.
-func writeData(w io.Writer, v any, output string) (bool, error) {
-	var data []byte
-	var err error
-	switch output {
-	case "json":
-		data, err = json.MarshalIndent(v, "", "  ")
-		data = append(data, '\n')
-	case "yaml":
-		data, err = yaml.Marshal(v)
-	default:
-		return false, nil
-	}
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	return true, err
-}
-
-// writeYAML writes as YAML what is written as JSON.
-func writeYAML(w io.Writer, asJSON func(io.Writer) error) error {
-	var text bytes.Buffer
-	if err := asJSON(&text); err != nil {
-		return err
-	}
-	data, err := yaml.JSONToYAML(text.Bytes())
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	return err
+		return tab.Flush()
+	})
 }
 
 // writeMarkdown writes a list as the page that docs/ keeps of it: a row per entry, with the details worth a column.
@@ -268,23 +224,22 @@ func newDescribe() *cobra.Command {
 				return badArguments("%s %q is not known%s", args[0], args[1],
 					didYouMean(args[1], namesOf(singular[args[0]])))
 			}
-			if done, err := writeData(cmd.OutOrStdout(), list[i], output); done {
-				return err
-			}
-			if output == "name" {
-				return writeEntries(cmd.OutOrStdout(), list[i:i+1], output)
-			}
-			return describe(cmd.OutOrStdout(), args[0], list[i])
+			return writeAs(cmd.OutOrStdout(), output, list[i], args[1:], func() error {
+				return describe(cmd.OutOrStdout(), args[0], list[i])
+			})
 		},
 	}
-	outputFlag(cmd, &output, "text", "name", "json", "yaml")
+	outputFlag(cmd, &output, "name")
 	return cmd
 }
 
 // namesOf returns the names of what a kind lists.
 func namesOf(kind string) []string {
 	list, _ := entries(kind)
-	var names []string
+	return namesIn(list)
+}
+
+func namesIn(list []entry) (names []string) {
 	for _, e := range list {
 		names = append(names, e.Name)
 	}

@@ -4,15 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/fixtures/recorded"
 )
 
 type answer struct {
@@ -169,6 +175,46 @@ func TestListOfAllKinds(t *testing.T) {
 			if !strings.Contains(text, "\n"+e.Name+" ") || !strings.Contains("\n"+names, "\n"+e.Name+"\n") {
 				t.Errorf("%s %s is not in the list", kind, e.Name)
 			}
+		}
+	}
+}
+
+// TestOutput holds that every command that prints an answer prints it as text, names, JSON and YAML.
+func TestOutput(t *testing.T) {
+	silent := []string{"seatrial", "seatrial certify", "seatrial deadman", "seatrial serve", "seatrial versions add"}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		flag := c.Flags().Lookup("output")
+		if flag == nil != slices.Contains(silent, c.CommandPath()) {
+			t.Errorf("%s: has -o: %t", c.CommandPath(), flag != nil)
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot("seatrial"))
+	latest := filepath.Join(t.TempDir(), "latest")
+	run, err := filepath.Abs("../../fixtures/recorded/selftest-deleted-row-42-fail")
+	if err = errors.Join(err, os.Symlink(run, latest)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ args, names string }{
+		{"version", readBuild().Version}, {"versions", strings.Join(offline.KubernetesVersions(), "\n")},
+		{"describe fault kubelet-kill", "kubelet-kill"}, {"list storages", "cluster\nlocal\nshareddisk"},
+		{"plan smoke --seed 1", "smoke"}, {"plan import --seed 1 " + manifests + "container-kill.yaml", "chaos-mesh"},
+		{"demo", recorded.DemoDir}, {"report " + latest, run}, {"explain " + latest, "seatrial-rmwq51wr53v/mysql"},
+		{"nightly --list --label-filter smoke", "smoke"},
+	} {
+		args := strings.Fields(tc.args)
+		if got := ask(t, append(args, "-o", "name")...).stdout; got != tc.names+"\n" {
+			t.Errorf("%s: named %q, want %q", tc.args, got, tc.names)
+		}
+		asJSON, err := yaml.YAMLToJSON([]byte(ask(t, append(args, "-o", "yaml")...).stdout))
+		var fromYAML, fromJSON any
+		err = errors.Join(err, json.Unmarshal(asJSON, &fromYAML),
+			json.Unmarshal([]byte(ask(t, append(args, "-o", "json")...).stdout), &fromJSON))
+		if diff := cmp.Diff(fromJSON, fromYAML); err != nil || diff != "" {
+			t.Errorf("%s: JSON and YAML (-json +yaml): %v\n%s", tc.args, err, diff)
 		}
 	}
 }

@@ -65,7 +65,7 @@ fit into the rest of the budget does not start; one that has started is not cut 
 			}
 			part := list.Shards(n)[i-1]
 			if f.list {
-				return writeUnits(cmd.OutOrStdout(), part)
+				return writeUnits(cmd.OutOrStdout(), part, f.run.output)
 			}
 			name := fmt.Sprintf("%d-of-%d", i, n)
 			return f.night(cmd.Context(), list, part, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -82,6 +82,7 @@ fit into the rest of the budget does not start; one that has started is not cut 
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
 	cmd.Flags().Uint64Var(&f.run.seed, "seed", 1, "seed of the list; further seeds are drawn from it and the commit")
 	cmd.Flags().BoolVar(&f.list, "list", false, "print the list and touch nothing")
+	outputFlag(cmd, &f.run.output, "scenarios and cases; at the end those that were not as expected")
 	f.run.registerEvents(cmd)
 	cmd.Flags().BoolVarP(&f.run.verbose, "verbose", "v", false, "write debug detail to harness.log")
 	cmd.AddCommand(newNightlyMerge())
@@ -196,16 +197,17 @@ func parseLabelFilter(filter string) (types.LabelFilter, error) {
 	return nil, badArguments("--label-filter %q: %s See `seatrial list scenarios -o json` for labels", filter, why)
 }
 
-func writeUnits(w io.Writer, part nightly.List) error {
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	sum := time.Duration(0)
+func writeUnits(w io.Writer, part nightly.List, output string) error {
+	var text strings.Builder
+	tab := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	sum, names := time.Duration(0), []string{}
 	for _, u := range part.Units {
 		fmt.Fprintf(tab, "%s\t%s\tseed %d\t%s\t%s\t%s\n", u.ID, u.Name, u.Seed, u.Estimate, u.Expect,
 			strings.Join(u.Labels, ","))
-		sum += u.Estimate.D()
+		sum, names = sum+u.Estimate.D(), append(names, u.Name)
 	}
 	fmt.Fprintf(tab, "%d units, about %s without clusters\n", len(part.Units), sum)
-	return tab.Flush()
+	return errors.Join(tab.Flush(), writeAs(w, output, part, names, written(w, &text)))
 }
 
 // night carries out the part, writes the results and returns the exit code. It is refused before anything is touched
@@ -263,7 +265,7 @@ func (f *nightlyFlags) night(
 	took := time.Since(begin)
 	say(stderr, "%d trials on %d clusters in %s: %.0f per hour", runner.trials, runner.clusters,
 		took.Round(time.Second), float64(runner.trials)/took.Hours())
-	return concludeNight(stdout, store, s, len(part.Units) == len(list.Units))
+	return concludeNight(stdout, store, s, len(part.Units) == len(list.Units), f.run.output)
 }
 
 // soak returns the units of the part with other seeds.
@@ -394,25 +396,31 @@ func writeNight(store rundir.Night, part nightly.List, roots []string) (nightly.
 
 // concludeNight prints what was not as expected, and the verdict last. On GitHub Actions it prints the annotations of a
 // whole night: those of its shards would be shown beside them.
-func concludeNight(stdout io.Writer, store rundir.Night, s nightly.Summary, whole bool) error {
-	if whole && os.Getenv("GITHUB_ACTIONS") == "true" {
+func concludeNight(stdout io.Writer, store rundir.Night, s nightly.Summary, whole bool, output string) error {
+	if whole && output == "text" && os.Getenv("GITHUB_ACTIONS") == "true" {
 		if err := report.WriteNightAnnotations(stdout, s); err != nil {
 			return fmt.Errorf("print annotations: %w", err)
 		}
 	}
+	var text strings.Builder
+	var names []string
 	for _, o := range s.Results {
 		if o.Kind != nightly.Expected {
-			say(stdout, "%-8s %-8s %s, seed %d: %s (%s)", o.Verdict, o.Kind, o.Name, o.Seed, o.Worst().Why,
+			say(&text, "%-8s %-8s %s, seed %d: %s (%s)", o.Verdict, o.Kind, o.Name, o.Seed, o.Worst().Why,
 				o.Tally())
+			names = append(names, o.Name)
 		}
 	}
-	say(stdout, "page:    %s\nverdict: %s, %d of %d as expected", store.Path(rundir.IndexFile), s.Verdict,
+	say(&text, "page:    %s\nverdict: %s, %d of %d as expected", store.Path(rundir.IndexFile), s.Verdict,
 		s.Counts[nightly.Expected], s.Units+s.Soak)
+	if err := writeAs(stdout, output, s, names, written(stdout, &text)); err != nil {
+		return err
+	}
 	return verdictExit(s.Verdict)
 }
 
 func newNightlyMerge() *cobra.Command {
-	var out string
+	var out, output string
 	cmd := &cobra.Command{
 		Use:   "merge DIR...",
 		Short: "Merge the results of shards, each a --runs directory; needs no cluster",
@@ -438,9 +446,10 @@ result files only: a unit of the list without a result in any shard is UNKNOWN. 
 			if err != nil {
 				return err
 			}
-			return concludeNight(cmd.OutOrStdout(), store, s, true)
+			return concludeNight(cmd.OutOrStdout(), store, s, true, output)
 		},
 	}
+	outputFlag(cmd, &output, "scenarios and cases that were not as expected")
 	cmd.Flags().StringVar(&out, "out", "", "write below this directory, in nightly/ (default: the first DIR)")
 	return cmd
 }
@@ -549,7 +558,7 @@ func lostAttempt(what string, err error, run string, began time.Time, took time.
 // make makes a cluster for a unit. An existing one of that name was left by a killed process and is deleted: nothing
 // shows that it is clean.
 func (n *nightRunner) make(ctx context.Context, u nightly.Unit) error {
-	if _, err := deleteClusters(ctx, n.options.ClusterName, false, n.stderr); err != nil {
+	if _, _, err := deleteClusters(ctx, n.options.ClusterName, false, n.stderr); err != nil {
 		return err
 	}
 	n.options.Workers, n.options.KubernetesVersion = u.Workers, n.version(u)

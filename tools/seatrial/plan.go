@@ -46,16 +46,13 @@ the ClusterRole that the plan needs on an existing cluster.`,
 			if err := trial.Validate(trial.AllParts(), p); err != nil {
 				return badArguments("the plan is not legal:\n%w", err)
 			}
-			if output == "rbac" {
-				return trial.WriteRole(cmd.OutOrStdout(), trial.AllParts(), p)
-			}
 			if err := writePlan(cmd.OutOrStdout(), p, output); err != nil || output != "text" {
 				return err
 			}
 			return writeTouched(cmd.Context(), plainly{cmd.OutOrStdout()}, p, f.cluster.access)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "yaml", "rbac")
+	outputFlag(cmd, &output, "scenario", "rbac").Usage += " (the ClusterRole that it needs)"
 	seedFlag(cmd, &f.seed)
 	f.cluster.access.registerContext(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")
@@ -106,10 +103,10 @@ func seedOrNew(seed uint64) (uint64, error) {
 }
 
 func writePlan(w io.Writer, p plan.Plan, output string) error {
-	if done, err := writeData(w, p, output); done {
-		return err
+	if output == "rbac" {
+		return trial.WriteRole(w, trial.AllParts(), p)
 	}
-	return p.Render(w)
+	return writeAs(w, output, p, []string{p.Scenario}, func() error { return p.Render(w) })
 }
 
 // maxPlanFile bounds how much is read: the file may be an endless device.
@@ -143,7 +140,7 @@ namespace of the trial.`,
 			return writePlan(cmd.OutOrStdout(), p, output)
 		},
 	}
-	outputFlag(cmd, &output, "text", "json", "yaml", "rbac")
+	outputFlag(cmd, &output, "scenario", "rbac").Usage += " (the ClusterRole that it needs)"
 	seedFlag(cmd, &around.Seed)
 	flags := cmd.Flags()
 	flags.IntVar(&around.Replicas, "replicas", 3, "replicas of the database")

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -27,8 +29,9 @@ type narrator struct {
 	said   time.Time
 	spoke  time.Time // When something was written last, repetitions included.
 	status func() string
-	redraw bool // A line that is drawn again each second, in place of repetitions: w is a terminal.
-	drawn  bool // It stands there.
+	ends   time.Time // When the trial that runs is expected to end; zero without one.
+	redraw bool      // A line that is drawn again each second, in place of repetitions: w is a terminal.
+	drawn  bool      // It stands there.
 }
 
 func newNarrator(w io.Writer) *narrator {
@@ -61,7 +64,7 @@ func (n *narrator) Write(data []byte) (int, error) {
 	n.rest = append(n.rest, data...)
 	if end := bytes.LastIndexByte(n.rest, '\n'); end >= 0 {
 		whole := strings.TrimSpace(string(n.rest[:end]))
-		if whole = whole[strings.LastIndexByte(whole, '\n')+1:]; whole != "" {
+		if whole = whole[strings.LastIndexByte(whole, '\n')+1:]; whole != "" && !strings.HasPrefix(whole, "time=") {
 			n.last, n.said = strings.TrimSpace(whole), n.spoke
 		}
 		n.rest = n.rest[end+1:]
@@ -76,8 +79,25 @@ func (n *narrator) follow(p *trial.Place) {
 	n.status = p.Status
 }
 
-// columns is how wide a redrawn line is at most: one that wraps cannot be erased.
-const columns = 79
+// expect says how long the trial that begins takes, about; 0 that it is over.
+func (n *narrator) expect(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ends = time.Time{}
+	if d > 0 {
+		n.ends = n.now().Add(d)
+	}
+}
+
+// columns is how wide a redrawn line may be: one that wraps cannot be erased.
+func (n *narrator) columns() int {
+	if f, ok := n.w.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
+			return int(size.Col) - 1
+		}
+	}
+	return 79
+}
 
 // tick repeats the last line if nothing was said for long. It does not break into a line that has not ended.
 func (n *narrator) tick() {
@@ -89,27 +109,34 @@ func (n *narrator) tick() {
 	}
 	if now := n.now(); n.last != "" && len(n.rest) == 0 && now.Sub(n.spoke) >= silence {
 		n.spoke = now
-		fmt.Fprintf(n.w, "  ... for %s: %s\n", now.Sub(n.said).Round(time.Second), n.last)
+		fmt.Fprintf(n.w, "  ... for %s%s: %s\n", now.Sub(n.said).Round(time.Second), n.left(), n.last)
 	}
 }
 
-// draw draws how long the last line is true already, and how long it will be if it says so.
+// left says how long it takes yet: what the last line is about if that says so, otherwise the trial.
+func (n *narrator) left() string {
+	what, left := " of the trial", n.ends.Sub(n.now())
+	about := regexp.MustCompile(`\babout ([0-9hms]+)`)
+	if found := about.FindStringSubmatch(n.last); found != nil {
+		if d, err := time.ParseDuration(found[1]); err == nil {
+			what, left = "", d-n.now().Sub(n.said)
+		}
+	}
+	if left < time.Second {
+		return ""
+	}
+	return fmt.Sprintf(", about %s%s left", left.Round(time.Second), what)
+}
+
+// draw draws how long the last line is true already, and how long it takes yet.
 func (n *narrator) draw() {
 	if n.last == "" || len(n.rest) > 0 {
 		return
 	}
-	since := n.now().Sub(n.said)
-	text := fmt.Sprintf("  ... %s", since.Round(time.Second))
-	about := regexp.MustCompile(`\babout ([0-9hms]+)`)
-	if found := about.FindStringSubmatch(n.last); found != nil {
-		if d, err := time.ParseDuration(found[1]); err == nil && d > since {
-			text += fmt.Sprintf(", about %s left", (d - since).Round(time.Second))
-		}
-	}
-	line := []rune(visible(text + ": " + n.last))
+	line := []rune(visible(fmt.Sprintf("  ... %s%s: %s", n.now().Sub(n.said).Round(time.Second), n.left(), n.last)))
 	n.erase()
 	n.drawn = true
-	fmt.Fprint(n.w, string(line[:min(columns, len(line))]))
+	fmt.Fprint(n.w, string(line[:min(n.columns(), len(line))]))
 }
 
 // stands says where the command stands.
@@ -121,7 +148,8 @@ func (n *narrator) stands() {
 		text = "no trial is running\n"
 	}
 	if n.last != "" {
-		text += fmt.Sprintf("the last message is %s old: %s\n", n.now().Sub(n.said).Round(time.Second), n.last)
+		age := n.now().Sub(n.said).Round(time.Second)
+		text += fmt.Sprintf("the last message is %s old%s: %s\n", age, n.left(), n.last)
 	}
 	n.erase()
 	n.spoke = n.now()

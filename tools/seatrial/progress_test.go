@@ -62,7 +62,11 @@ func TestTerminalIsRedrawn(t *testing.T) {
 		n.tick()
 		say(n, "done")
 		const line = "  ... 1m1s, about 9m59s left: node image 2/11: compile kubernetes v1.37.0 (abou"
-		if got, want := out.String(), line+"\r\x1b[K"+line+"\r\x1b[Kdone\n"; got != want {
+		n.expect(90 * time.Second)
+		time.Sleep(10 * time.Second)
+		n.tick()
+		want := line + "\r\x1b[K" + line + "\r\x1b[Kdone\n  ... 10s, about 1m20s of the trial left: done"
+		if got := out.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -133,9 +134,8 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 		}
 	}
 	f.run.leave(ctx, place, f.command(all), stderr)
-	writeBatches(stdout, all)
-	if runErr != nil {
-		return runErr
+	if err := errors.Join(runErr, writeBatches(stdout, all, f.run.output)); err != nil {
+		return err
 	}
 	return batchesExit(all)
 }
@@ -174,7 +174,7 @@ func (f *reproduceFlags) repeat(
 		if err != nil {
 			return place, err
 		}
-		a := attempt{seed: p.Seed, report: out.Report, dir: out.Dir.Path()}
+		a := attempt{Seed: p.Seed, Report: out.Report, Dir: out.Dir.Path()}
 		v.runs = append(v.runs, a)
 		for _, c := range v.cases {
 			say(stderr, "%s, run %d of %d: %s", c.Name, i+1, runs, a.line(c))
@@ -246,9 +246,18 @@ func samePlan(a, b plan.Case) bool {
 
 // attempt is the outcome of one run.
 type attempt struct {
-	seed   uint64
-	report check.Report
-	dir    string
+	Seed   uint64       `json:"seed"`
+	Dir    string       `json:"dir"`
+	Report check.Report `json:"report"`
+}
+
+// rate is how often a case had the outcome that it predicts.
+type rate struct {
+	Case    string    `json:"case"`
+	Control bool      `json:"control"`
+	Good    int       `json:"good"`
+	Of      int       `json:"of"`
+	Runs    []attempt `json:"runs"`
 }
 
 // volumes returns the number of volumes in a run of the case.
@@ -259,46 +268,55 @@ func volumes(c plan.Case) int { return max(1, c.Volumes) }
 func (a attempt) good(c plan.Case) int {
 	switch {
 	case !c.Control:
-		return min(len(a.report.Shows(c.Finding)), volumes(c))
-	case a.report.Holds(c) && volumes(c) > 1:
-		return min(a.report.Looked(c), volumes(c))
-	case a.report.Holds(c):
+		return min(len(a.Report.Shows(c.Finding)), volumes(c))
+	case a.Report.Holds(c) && volumes(c) > 1:
+		return min(a.Report.Looked(c), volumes(c))
+	case a.Report.Holds(c):
 		return 1
 	}
 	return 0
 }
 
 func (a attempt) line(c plan.Case) string {
-	shown := a.report.Shows(c.Finding)
-	if broken := a.report.Broken(c); c.Control && len(shown) == 0 && len(broken) > 0 {
-		return fmt.Sprintf("seed %d, verdict %s: the finding is absent, but these checks did not pass: %s (%s)", a.seed,
-			a.report.Verdict, strings.Join(broken, ", "), a.dir)
+	shown := a.Report.Shows(c.Finding)
+	if broken := a.Report.Broken(c); c.Control && len(shown) == 0 && len(broken) > 0 {
+		return fmt.Sprintf("seed %d, verdict %s: the finding is absent, but these checks did not pass: %s (%s)", a.Seed,
+			a.Report.Verdict, strings.Join(broken, ", "), a.Dir)
 	}
 	if len(shown) == 0 {
-		return fmt.Sprintf("seed %d, verdict %s: the finding is absent (%s)", a.seed, a.report.Verdict, a.dir)
+		return fmt.Sprintf("seed %d, verdict %s: the finding is absent (%s)", a.Seed, a.Report.Verdict, a.Dir)
 	}
 	more := ""
 	if len(shown) > 1 {
 		more = fmt.Sprintf(" And %d more.", len(shown)-1)
 	}
-	return fmt.Sprintf("seed %d, verdict %s: %s%s (%s)", a.seed, a.report.Verdict, shown[0].Sentence, more, a.dir)
+	return fmt.Sprintf("seed %d, verdict %s: %s%s (%s)", a.Seed, a.Report.Verdict, shown[0].Sentence, more, a.Dir)
 }
 
 // writeBatches reports the runs of every case; the last line of each is its rate.
-func writeBatches(w io.Writer, all []*batch) {
+func writeBatches(w io.Writer, all []*batch, output string) error {
+	var rates []rate
+	var dirs []string
+	var text strings.Builder
 	for _, v := range all {
+		for _, a := range v.runs {
+			dirs = append(dirs, a.Dir)
+		}
 		for _, c := range v.cases {
-			say(w, "%s: %s\n%s", c.Name, cmp.Or(c.Report, "a case of yours"), cmp.Or(c.Summary, "No summary."))
+			say(&text, "%s: %s\n%s", c.Name, cmp.Or(c.Report, "a case of yours"), cmp.Or(c.Summary, "No summary."))
 			for i, a := range v.runs {
-				say(w, "  run %d: %s", i+1, a.line(c))
+				say(&text, "  run %d: %s", i+1, a.line(c))
 			}
 			what := "reproduced"
 			if c.Control {
 				what = "prevented"
 			}
-			say(w, "%s: %s %d of %d", c.Name, what, v.good(c), len(v.runs)*volumes(c))
+			r := rate{c.Name, c.Control, v.good(c), len(v.runs) * volumes(c), v.runs}
+			say(&text, "%s: %s %d of %d", c.Name, what, r.Good, r.Of)
+			rates = append(rates, r)
 		}
 	}
+	return writeAs(w, output, rates, dirs, written(w, &text))
 }
 
 // batchesExit is nil if every run had the predicted outcome, and every race was reproduced on at least one volume.
@@ -309,7 +327,7 @@ func batchesExit(all []*batch) error {
 			for _, a := range v.runs {
 				switch {
 				case a.good(c) == volumes(c), c.Race && v.good(c) > 0:
-				case a.report.Verdict == check.Unknown:
+				case a.Report.Verdict == check.Unknown:
 					verdicts = append(verdicts, check.Unknown)
 				default:
 					verdicts = append(verdicts, check.Fail)

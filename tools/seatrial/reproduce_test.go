@@ -17,7 +17,7 @@ func shown(volumes int) attempt {
 		r.Verdict = check.Fail
 		r.Findings = append(r.Findings, check.Finding{Subject: fmt.Sprint("volume ", i), Sentence: "mounted twice"})
 	}
-	return attempt{report: check.Report{Verdict: r.Verdict, Results: []check.Result{r}}}
+	return attempt{Report: check.Report{Verdict: r.Verdict, Results: []check.Result{r}}}
 }
 
 // TestARaceIsRunUntilItIsWon holds how many runs a case gets, what is said of them, and how the command ends.
@@ -59,7 +59,9 @@ func TestARaceIsRunUntilItIsWon(t *testing.T) {
 				t.Errorf("exit: %v", err)
 			}
 			var out strings.Builder
-			writeBatches(&out, []*batch{v})
+			if err := writeBatches(&out, []*batch{v}, "text"); err != nil {
+				t.Fatal(err)
+			}
 			if !strings.Contains(out.String(), "reproduced "+tc.says) {
 				t.Errorf("does not say %q:\n%s", tc.says, out.String())
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/trial"
@@ -28,6 +29,7 @@ type runFlags struct {
 	planFile string
 	workload string
 	runs     string
+	output   string
 	keep     bool
 	verbose  bool
 	events   bool
@@ -73,6 +75,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster; --reuse uses it again")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write debug detail to harness.log")
 	f.registerEvents(cmd)
+	outputFlag(cmd, &f.output, "run directories")
 }
 
 func (f *runFlags) registerEvents(cmd *cobra.Command) {
@@ -240,16 +243,16 @@ func (f *runFlags) leave(ctx context.Context, place *trial.Place, command string
 	}
 }
 
-// conclude prints the report, which ends with the verdict, and returns its exit code.
+// conclude prints the report, whose text ends with the verdict, and returns its exit code.
 func (f *runFlags) conclude(out trial.Outcome, stdout io.Writer) error {
 	j, err := trial.Judge(out.Dir, trial.AllParts().Checks)
 	if err != nil {
 		return err
 	}
-	if err := tellGitHub(j, stdout, os.Getenv); err != nil {
-		return err
+	if f.output == "text" {
+		err = tellGitHub(j, stdout, os.Getenv)
 	}
-	if err := writeJudged(stdout, j, "text", false); err != nil {
+	if err := errors.Join(err, writeJudged(stdout, j, out.Dir.Path(), f.output, false)); err != nil {
 		return err
 	}
 	if out.Interrupted && j.Report.Verdict != check.Fail {
@@ -302,6 +305,10 @@ func (f *runFlags) trial(
 	}
 	if f.verbose {
 		o.Debug = slog.LevelDebug
+	}
+	if n, ok := stderr.(*narrator); ok {
+		n.expect(nightly.Estimate(p))
+		defer n.expect(0)
 	}
 	return place.Run(ctx, o)
 }

@@ -52,15 +52,18 @@ that needs no Go and no compiler.`,
 				say(cmd.OutOrStdout(), "SEATRIAL_ENGINE=%s\nSEATRIAL_NODE_IMAGE=%s", m.Engine, images.Node)
 				return nil
 			}
-			say(cmd.OutOrStdout(), "engine %s\nnode image %s (%s)\ndatabase image %s (%s)", m.Engine, images.Node,
-				images.Source, images.Database.Ref, cmp.Or(images.Database.Source, "build"))
-			return nil
+			names := []string{images.Node, images.Database.Ref}
+			return writeAs(cmd.OutOrStdout(), output, images, names, func() error {
+				say(cmd.OutOrStdout(), "engine %s\nnode image %s (%s)\ndatabase image %s (%s)", m.Engine, images.Node,
+					images.Source, images.Database.Ref, cmp.Or(images.Database.Source, "build"))
+				return nil
+			})
 		},
 	}
 	f.registerImages(cmd)
 	cmd.Flags().StringVar(&save, "save", "", "write the images to this file (about 1 GB)")
 	cmd.Flags().StringVar(&load, "load", "", "take the images from this file instead of building them")
-	outputFlag(cmd, &output, "text", "env").Usage = "text, or env (NAME=value lines)"
+	outputFlag(cmd, &output, "images", "env").Usage += " (NAME=value lines)"
 	return cmd
 }
 

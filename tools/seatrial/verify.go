@@ -18,15 +18,14 @@ import (
 	"github.com/seatrial/seatrial/e2e/certify/reader"
 	"github.com/seatrial/seatrial/e2e/certify/seal"
 	"github.com/seatrial/seatrial/e2e/check"
-	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
 // verifyFlags are the flags of verify.
 type verifyFlags struct {
-	access accessFlags
-	key    string
+	access      accessFlags
+	key, output string
 }
 
 func newVerify() *cobra.Command {
@@ -49,6 +48,7 @@ UNKNOWN; 254 bad arguments.`,
 		},
 	}
 	f.access.registerContext(cmd)
+	outputFlag(cmd, &f.output, "run directories")
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the public key of the signer: PEM, or a line of OpenSSH")
 	return cmd
 }
@@ -93,7 +93,7 @@ func (f *verifyFlags) run(ctx context.Context, file, runs string, stdout, stderr
 			return rejected(errors.New("it is void, because its cluster is another one: " + strings.Join(differ, "; ")))
 		}
 	}
-	if err := report.WriteCertificate(stdout, made); err != nil {
+	if err := writeCertified(stdout, made, runs, f.output); err != nil {
 		return err
 	}
 	id, _ := key.KeyID()

@@ -48,17 +48,13 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if done, err := writeData(cmd.OutOrStdout(), readBuild(), output); done {
+			b := readBuild()
+			return writeAs(cmd.OutOrStdout(), output, b, []string{b.Version}, func() error {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), b)
 				return err
-			}
-			var shown any = readBuild()
-			if output == "name" {
-				shown = readBuild().Version
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), shown)
-			return err
+			})
 		},
 	}
-	outputFlag(cmd, &output, "text", "name", "json", "yaml")
+	outputFlag(cmd, &output, "version")
 	return cmd
 }

@@ -18,28 +18,22 @@ func newVersions() *cobra.Command {
 		Short: "List the versions of Kubernetes that clusters can have; `versions add` pins another one",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if done, err := writeData(cmd.OutOrStdout(), offline.Releases(), output); done {
-				return err
-			}
-			if output == "name" {
-				for _, r := range offline.Releases() {
-					fmt.Fprintln(cmd.OutOrStdout(), r.Kubernetes)
+			out, all := cmd.OutOrStdout(), offline.Releases()
+			return writeAs(out, output, all, offline.KubernetesVersions(), func() error {
+				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "KUBERNETES\tETCD\tCOREDNS\tPAUSE\t")
+				for _, r := range all {
+					note := ""
+					if r.Kubernetes == offline.DefaultKubernetesVersion {
+						note = "the default"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Kubernetes, r.Etcd, r.CoreDNS, r.Pause, note)
 				}
-				return nil
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "KUBERNETES\tETCD\tCOREDNS\tPAUSE\t")
-			for _, r := range offline.Releases() {
-				note := ""
-				if r.Kubernetes == offline.DefaultKubernetesVersion {
-					note = "the default"
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Kubernetes, r.Etcd, r.CoreDNS, r.Pause, note)
-			}
-			return w.Flush()
+				return w.Flush()
+			})
 		},
 	}
-	outputFlag(cmd, &output, "text", "name", "json", "yaml")
+	outputFlag(cmd, &output, "versions")
 	cmd.AddCommand(newVersionsAdd())
 	return cmd
 }

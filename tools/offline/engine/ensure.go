@@ -36,6 +36,17 @@ func Ensure(ctx context.Context, options Options) (Engine, error) {
 		missing.Why, missing.Fix = why, fix
 		return Engine{}, missing
 	}
+	if options.Machine.Getenv(offline.ChangesVariable) != "yes" { // Not even the lock is made.
+		todo, err := outlook(options)
+		if err != nil {
+			return Engine{}, err
+		}
+		open := &offline.ChangesError{}
+		for _, step := range todo {
+			open.Changes = append(open.Changes, step.Name)
+		}
+		return Engine{}, open
+	}
 	unlock, err := lock(ctx, options.StateDir)
 	if err != nil {
 		return Engine{}, err
@@ -82,21 +93,9 @@ func cannotMake(ctx context.Context, options Options, missing *notFoundError) (w
 // makeEngine does what is missing, in order, and shows that the result works.
 func makeEngine(ctx context.Context, options Options) (Engine, error) {
 	began := time.Now()
-	state, err := loadState(options.StateDir)
+	todo, err := outlook(options)
 	if err != nil {
 		return Engine{}, err
-	}
-	lacks, err := lacking(options.Machine)
-	if err != nil {
-		return Engine{}, err
-	}
-	todo := missingSteps(options, &state, lacks.Names())
-	if options.Machine.Getenv(offline.ChangesVariable) != "yes" {
-		open := &offline.ChangesError{}
-		for _, step := range todo {
-			open.Changes = append(open.Changes, step.Name)
-		}
-		return Engine{}, open
 	}
 	fmt.Fprintln(options.Out, "No container engine works here. As root on this host, seatrial will now:")
 	for i, step := range todo {
@@ -122,6 +121,16 @@ func installed(machine Machine) bool {
 	_, daemon := machine.LookPath("dockerd")
 	_, client := machine.LookPath("docker")
 	return daemon == nil && client == nil
+}
+
+// outlook returns the steps to a docker that works on this host.
+func outlook(options Options) ([]steps.Step, error) {
+	state, err := loadState(options.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	lacks, err := lacking(options.Machine)
+	return missingSteps(options, &state, lacks.Names()), err
 }
 
 // missingSteps lists the steps to a docker that works on this host.

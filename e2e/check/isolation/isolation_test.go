@@ -64,6 +64,8 @@ func anomalies() []anomaly {
 		{"duplicate", []isolation.Txn{txn(app(1, 1)), txn(read(1, 1, 1))}, "", "duplicate", "duplicate", "duplicate"},
 		{"incompatible", []isolation.Txn{txn(app(1, 1)), txn(app(1, 2)), txn(read(1, 1)), txn(read(1, 2))}, "",
 			"incompatible order", "incompatible order", "incompatible order"},
+		{"incompatible-again", []isolation.Txn{txn(app(1, 2)), txn(app(1, 1)), txn(read(1, 1)), txn(read(1, 2))}, "",
+			"incompatible order", "incompatible order", "incompatible order"},
 		{"G1a", []isolation.Txn{ended(txn(app(1, 1)), failed), txn(read(1, 1))}, "", "G1a", "G1a", "G1a"},
 		{"G1a-below", []isolation.Txn{ended(txn(app(1, 1)), failed), txn(app(1, 2)), txn(read(1, 1, 2)),
 			txn(read(1, 2))}, "", "G1a", "G1a", "G1a"},
@@ -307,6 +309,24 @@ func TestWords(t *testing.T) {
 		res := judge(t, as(ser, txns))
 		if len(res.Anomalies) == 0 || res.Anomalies[0].Words(name) != want {
 			t.Errorf("want %q, got %+v", want, res.Anomalies)
+		}
+	}
+}
+
+// TestJudged holds that what nobody saw commit is no evidence.
+func TestJudged(t *testing.T) {
+	open, failed := history.StageUnknown, history.StageFailed
+	for _, tt := range []struct {
+		first history.Stage
+		read  history.List
+		want  int
+	}{
+		{history.StageOK, read(1), 2}, {history.StageOK, read(1, 1), 2}, {open, read(1, 1), 2}, {open, read(1), 1},
+		{failed, read(1), 1},
+	} {
+		res := judge(t, as(isolation.ReadCommitted, []isolation.Txn{ended(txn(app(1, 1)), tt.first), txn(tt.read)}))
+		if res.Judged != tt.want {
+			t.Errorf("%s, read %v: %d transactions committed, want %d", tt.first, tt.read.Read, res.Judged, tt.want)
 		}
 	}
 }

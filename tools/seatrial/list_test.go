@@ -80,6 +80,9 @@ func TestLabelFilter(t *testing.T) {
 		"light && (kubelet-kill || 0)": {"set-scale-light-kubelet-kill", "set-scale-light"},
 		"LIGHT, mysql":                 {"set-scale-light", ""},
 		"!mysql":                       {"set-scale-light", "smoke"},
+		"kind=mysql,fault=node":        {"smoke", "set-scale-light-node-reboot"},
+		"fault=node-reboot":            {"smoke", "node-trouble"},
+		"kind=light, fault=kubelet":    {"set-scale-light-kubelet-kill", "set-scale-light"},
 	} {
 		got := ask(t, "list", "scenarios", "-o", "name", "--label-filter", filter)
 		names := strings.Fields(got.stdout)

@@ -179,12 +179,34 @@ func units(b nightly.Build, selection string, seed func(name string) uint64) ([]
 // labelFilterFlag adds the flag that selects by labels, in the language of Ginkgo.
 func labelFilterFlag(cmd *cobra.Command, filter *string) {
 	cmd.Flags().StringVarP(filter, "label-filter", "l", "",
-		"only those whose labels match, in the language of Ginkgo: !, &&, ||, (), and /regexp/; the name is a label")
+		"only those whose labels match, in the language of Ginkgo: !, &&, ||, (), and /regexp/; the name is a label; "+
+			"or as for kubectl: kind=mysql,fault=node")
+}
+
+// selector rewrites a filter of kubectl's form, in which all must hold, in Ginkgo's language; others stay as they are.
+// A fault is named by its name or the begin of it: fault=node is all that strike nodes.
+func selector(filter string) string {
+	pair := regexp.MustCompile(`^\s*(kind|fault|storage)=([a-z0-9-]+)\s*$`)
+	var all []string
+	for _, word := range strings.Split(filter, ",") {
+		parts := pair.FindStringSubmatch(word)
+		if parts == nil {
+			return filter
+		}
+		either := []string{parts[2]}
+		for _, f := range trial.AllParts().Faults {
+			if parts[1] == "fault" && strings.HasPrefix(f.Name, parts[2]+"-") {
+				either = append(either, f.Name)
+			}
+		}
+		all = append(all, "("+strings.Join(either, " || ")+")")
+	}
+	return strings.Join(all, " && ")
 }
 
 // parseLabelFilter reads a filter; the empty one selects all.
 func parseLabelFilter(filter string) (types.LabelFilter, error) {
-	selects, err := types.ParseLabelFilter(filter)
+	selects, err := types.ParseLabelFilter(selector(filter))
 	if err == nil {
 		return selects, nil
 	}

@@ -283,6 +283,22 @@ func kubeletCases() []plan.Case {
 			Control:  true,
 		},
 		{
+			// A restarted kubelet learns from vol_data.json which volumes are mounted for pods. What it cannot read it
+			// neither unpublishes nor unstages, and the volume is not in volumesInUse (reconstruct.go in
+			// pkg/kubelet/volumemanager/reconciler).
+			Name:    "k8s-101791",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "Pods are force-deleted while their node's kubelet is down and its records of their volumes are " +
+				"lost: it forgets them, and they are attached to a second node while the first has them mounted.",
+			Build: func(r *rand.Rand) plan.Plan {
+				stopped := Within("kubelet-stop", 0, 6*time.Minute, forceDeleted()...)
+				during := slices.Concat([]plan.Step{stopped}, moved(4*time.Minute), []plan.Step{Load(20)})
+				return diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Within("cordon", 0, 16*time.Minute,
+					Within("volume-record-lost", 0, 14*time.Minute, during...)), Load(20))
+			},
+			Report: "kubernetes/kubernetes issue 101791",
+		},
+		{
 			// A restarted kubelet reconstructs the volumes below the pods' directories. It forgets a volume that is
 			// only staged, and volumesInUse is empty.
 			Name:    "k8s-121937",

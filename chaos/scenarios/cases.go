@@ -482,6 +482,49 @@ func controllerCases() []plan.Case {
 			Fixed:  "master (pull request 141057)",
 		},
 		{
+			// An affected controller asks only whether the pods are Ready (gate MaxUnavailableStatefulSet, on by
+			// default since v1.37). What fails all the same is set-promotion, see k8s-136831.
+			Name:    "k8s-112307",
+			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "set-update", Says: "minReadySeconds"},
+			Summary: "A rolling update of a Parallel StatefulSet with maxUnavailable and minReadySeconds: a pod is " +
+				"replaced once the one before it is available, not once it is Ready.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(4 + r.IntN(2))
+				w.Parallel, w.MaxUnavailable, w.MinReadySeconds = true, 1+r.IntN(2), 6+r.IntN(3)
+				return Trial(w, update("v2"))
+			},
+			Report:   "kubernetes/kubernetes issue 112307",
+			Affected: "v1.24 and later with the gate MaxUnavailableStatefulSet, as reported; none was run",
+			Fixed:    "by v1.37, which has the gate on by default; kept as a control",
+			Control:  true,
+			Holds:    []string{"coverage", "settle"},
+		},
+		{
+			// An affected controller counts the broken pods as unavailable and so may replace none of them.
+			Name:    "k8s-137409",
+			Finding: plan.Sign{Check: "set-update", Says: "maxUnavailable is"},
+			Summary: "A Parallel StatefulSet with maxUnavailable is updated to a revision that is never Ready, and " +
+				"then to a sound one: the broken pods are replaced.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(3)
+				w.Parallel, w.MaxUnavailable = true, 1+r.IntN(3)
+				broken := update("v2")
+				broken.Update.Broken = plan.Brokens()[r.IntN(2)]
+				stuck := each(w.MaxUnavailable, func(i int) plan.Step {
+					return Await(plan.AwaitUnready, w.Replicas-1-i, time.Minute)
+				})
+				steps := slices.Concat([]plan.Step{observed(broken)}, stuck,
+					[]plan.Step{still(10 * time.Second), update("v3")})
+				return Trial(w, steps...)
+			},
+			Report:   "kubernetes/kubernetes issue 137409",
+			Affected: "v1.35.0, as reported; it was not run",
+			Fixed:    "v1.35 and v1.36 have the gate off, v1.37 has pull request 137666; kept as a control",
+			Control:  true,
+			Holds:    []string{"coverage", "settle"},
+		},
+		{
 			// The controller first ends every pod of an old revision that is not available, whatever maxUnavailable is
 			// (updateStatefulSetAfterInvariantEstablished in pkg/controller/statefulset). A pod that is Ready for less
 			// than minReadySeconds is one of them, although it serves.

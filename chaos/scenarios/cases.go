@@ -232,6 +232,25 @@ func detachCases() []plan.Case {
 			Affected: "v1.26 and later, where the taint is set on a node that still runs",
 			Fixed:    "none: whoever sets the taint promises that the node is down",
 		},
+		{
+			// The promise kept: it is a machine that does not come back before its disks have moved.
+			Name:    "out-of-service-off",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "As out-of-service, on a node that is switched off: the twins start elsewhere with every row, " +
+				"and the node finds nothing to write to when it is started again.",
+			Build: func(r *rand.Rand) plan.Plan {
+				during := append(moved(4*time.Minute), Load(50))
+				p := diskTrial(onOneNode("single"), Load(100+r.IntN(100)), Checksum("before"),
+					Within("node-stop", 0, 16*time.Minute, notReady(),
+						Within("out-of-service", 0, 8*time.Minute, during...)), Load(50), readBack(), Checksum("after"))
+				p.Bounds.Settle = plan.Duration(4 * time.Minute)
+				return p
+			},
+			Report:   "KEP-2268",
+			Affected: "none: this is what the taint is for",
+			Control:  true,
+			Holds:    []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
+		},
 	}
 }
 

@@ -22,6 +22,7 @@ func RecordLost() fault.Definition {
 		Shown:   "None is in the directories of the workload's pods, and as many as there were lie beside.",
 		Healed:  "Each is put back where its directory is still there; none lies beside.",
 		Needs:   []string{"systemd"},
+		Takes:   []plan.Part{plan.PartVolume},
 		Storage: plan.StorageSharedDisk,
 		// A restarted kubelet forgets the volume, which is then attached to another node.
 		Upstream: "k/k#101791",

@@ -49,8 +49,8 @@ func againCases() []plan.Case {
 			// mounted on it, and starts the container.
 			Name:    "k8s-109955",
 			Finding: plan.Sign{Check: "right-volume", Says: "it was empty, or not mounted"},
-			Summary: "Pods are deleted and made again on their node, and NodePublish says that it mounted their volumes, " +
-				"and did not: the databases begin anew on the node's own disk.",
+			Summary: "Pods are deleted and made again on their node, and NodePublish says that it mounted their " +
+				"volumes, and did not: the databases begin anew on the node's own disk.",
 			Build: func(r *rand.Rand) plan.Plan {
 				lie := plan.Params{"rpc": "NodePublishVolume", "act": "lie", "every": true, "times": forced}
 				published := each(forced, func(i int) plan.Step {

@@ -13,8 +13,8 @@ import (
 )
 
 // RecordLost takes away what the kubelet writes beside each mount of a CSI volume, for all pods of the workload on the
-// victim's node. A kubelet that restarts reads it to learn what is mounted; it does not sync it, so that a loss of power
-// can take it away, too.
+// victim's node. A kubelet that restarts reads it to learn what is mounted. It is not synced when it is written
+// (saveVolumeData in pkg/volume/csi), so that a loss of power can take it away, too.
 func RecordLost() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "volume-record-lost",

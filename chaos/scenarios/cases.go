@@ -232,6 +232,25 @@ func detachCases() []plan.Case {
 			Affected: "v1.26 and later, where the taint is set on a node that still runs",
 			Fixed:    "none: whoever sets the taint promises that the node is down",
 		},
+		{
+			// The promise kept: it is a machine that does not come back before its disks have moved.
+			Name:    "out-of-service-off",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "As out-of-service, on a node that is switched off: the twins start elsewhere with every row, " +
+				"and the node finds nothing to write to when it is started again.",
+			Build: func(r *rand.Rand) plan.Plan {
+				during := append(moved(4*time.Minute), Load(50))
+				p := diskTrial(onOneNode("single"), Load(100+r.IntN(100)), Checksum("before"),
+					Within("node-stop", 0, 16*time.Minute, notReady(),
+						Within("out-of-service", 0, 8*time.Minute, during...)), Load(50), readBack(), Checksum("after"))
+				p.Bounds.Settle = plan.Duration(4 * time.Minute)
+				return p
+			},
+			Report:   "KEP-2268",
+			Affected: "none: this is what the taint is for",
+			Control:  true,
+			Holds:    []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
+		},
 	}
 }
 
@@ -281,6 +300,22 @@ func kubeletCases() []plan.Case {
 			Affected: "v1.20 and v1.21, by other ways",
 			Fixed:    "v1.22; kept as a control",
 			Control:  true,
+		},
+		{
+			// A restarted kubelet learns from vol_data.json which volumes are mounted for pods. What it cannot read it
+			// neither unpublishes nor unstages, and the volume is not in volumesInUse (reconstruct.go in
+			// pkg/kubelet/volumemanager/reconciler).
+			Name:    "k8s-101791",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Summary: "Pods are force-deleted while their node's kubelet is down and its records of their volumes are " +
+				"lost: it forgets them, and they are attached to a second node while the first has them mounted.",
+			Build: func(r *rand.Rand) plan.Plan {
+				stopped := Within("kubelet-stop", 0, 6*time.Minute, forceDeleted()...)
+				during := slices.Concat([]plan.Step{stopped}, moved(4*time.Minute), []plan.Step{Load(20)})
+				return diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Within("cordon", 0, 16*time.Minute,
+					Within("volume-record-lost", 0, 14*time.Minute, during...)), Load(20))
+			},
+			Report: "kubernetes/kubernetes issue 101791",
 		},
 		{
 			// A restarted kubelet reconstructs the volumes below the pods' directories. It forgets a volume that is
@@ -464,6 +499,49 @@ func controllerCases() []plan.Case {
 			},
 			Report: "kubernetes/kubernetes issue 140858",
 			Fixed:  "master (pull request 141057)",
+		},
+		{
+			// An affected controller asks only whether the pods are Ready (gate MaxUnavailableStatefulSet, on by
+			// default since v1.37). What fails all the same is set-promotion, see k8s-136831.
+			Name:    "k8s-112307",
+			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "set-update", Says: "minReadySeconds"},
+			Summary: "A rolling update of a Parallel StatefulSet with maxUnavailable and minReadySeconds: a pod is " +
+				"replaced once the one before it is available, not once it is Ready.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(4 + r.IntN(2))
+				w.Parallel, w.MaxUnavailable, w.MinReadySeconds = true, 1+r.IntN(2), 6+r.IntN(3)
+				return Trial(w, update("v2"))
+			},
+			Report:   "kubernetes/kubernetes issue 112307",
+			Affected: "v1.24 and later with the gate MaxUnavailableStatefulSet, as reported; none was run",
+			Fixed:    "by v1.37, which has the gate on by default; kept as a control",
+			Control:  true,
+			Holds:    []string{"coverage", "settle"},
+		},
+		{
+			// An affected controller counts the broken pods as unavailable and so may replace none of them.
+			Name:    "k8s-137409",
+			Finding: plan.Sign{Check: "set-update", Says: "maxUnavailable is"},
+			Summary: "A Parallel StatefulSet with maxUnavailable is updated to a revision that is never Ready, and " +
+				"then to a sound one: the broken pods are replaced.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(3)
+				w.Parallel, w.MaxUnavailable = true, 1+r.IntN(3)
+				broken := update("v2")
+				broken.Update.Broken = plan.Brokens()[r.IntN(2)]
+				stuck := each(w.MaxUnavailable, func(i int) plan.Step {
+					return Await(plan.AwaitUnready, w.Replicas-1-i, time.Minute)
+				})
+				steps := slices.Concat([]plan.Step{observed(broken)}, stuck,
+					[]plan.Step{still(10 * time.Second), update("v3")})
+				return Trial(w, steps...)
+			},
+			Report:   "kubernetes/kubernetes issue 137409",
+			Affected: "v1.35.0, as reported; it was not run",
+			Fixed:    "v1.35 and v1.36 have the gate off, v1.37 has pull request 137666; kept as a control",
+			Control:  true,
+			Holds:    []string{"coverage", "settle"},
 		},
 		{
 			// The controller first ends every pod of an old revision that is not available, whatever maxUnavailable is

@@ -45,6 +45,27 @@ func againCases() []plan.Case {
 			Report: "kubernetes/kubernetes issue 119273",
 		},
 		{
+			// The kubelet takes the driver's word: it looks whether the directory is there, and not whether anything is
+			// mounted on it, and starts the container.
+			Name:    "k8s-109955",
+			Finding: plan.Sign{Check: "right-volume", Says: "it was empty, or not mounted"},
+			Summary: "Pods are deleted and made again on their node, and NodePublish says that it mounted their " +
+				"volumes, and did not: the databases begin anew on the node's own disk.",
+			Build: func(r *rand.Rand) plan.Plan {
+				lie := plan.Params{"rpc": "NodePublishVolume", "act": "lie", "every": true, "times": forced}
+				published := each(forced, func(i int) plan.Step {
+					s := Await(plan.AwaitCSIEnd, i, 3*time.Minute)
+					s.Await.RPC = "NodePublishVolume"
+					return s
+				})
+				p := diskTrial(pinned("single"), Load(100+r.IntN(100)), Checksum("before"),
+					CSIPoint(lie, 0, 8*time.Minute, slices.Concat(deleted(), published)...), readBack())
+				p.Bounds.Settle = plan.Duration(20 * time.Second) // No write can succeed: the tables are gone.
+				return p
+			},
+			Report: "kubernetes/kubernetes issue 109955",
+		},
+		{
 			Name:    "k8s-120853",
 			Finding: plan.Sign{Check: "settle", Says: "mysql"},
 			Summary: "Pods are force-deleted while their node is down, and made again on it: when it boots, the " +

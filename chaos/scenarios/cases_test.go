@@ -13,7 +13,7 @@ func known() plan.Caps {
 	caps := plan.Caps{Workloads: []string{"ledger", "light"}}
 	for _, name := range []string{
 		"claim-delete", "cordon", "force-detach-off", "kubelet-kill", "kubelet-stop", "node-crash",
-		"node-delete", "node-reboot", "out-of-service", "pod-delete", "pod-force-delete", "pod-quota",
+		"node-delete", "node-reboot", "node-stop", "out-of-service", "pod-delete", "pod-force-delete", "pod-quota",
 	} {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{Name: name, Outlasts: name == "node-delete",
 			Triggers: name == "kubelet-kill"})
@@ -22,7 +22,8 @@ func known() plan.Caps {
 		Workloads: caps.Workloads,
 		Faults: append(caps.Faults, plan.FaultCaps{Name: "node-partition", Check: plan.Names("families")},
 			plan.FaultCaps{Name: "etcd-freeze", Check: plan.Names("upgraded")},
-			plan.FaultCaps{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk}),
+			plan.FaultCaps{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk},
+			plan.FaultCaps{Name: "volume-record-lost", Storage: plan.StorageSharedDisk}),
 	}
 }
 

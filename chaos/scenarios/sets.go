@@ -26,6 +26,7 @@ func setFaults() []string {
 type variant struct {
 	r     *rand.Rand
 	light bool
+	disk  bool   // On disks that are attached, not on local volumes; all pods on one node, which some steps need.
 	fault string // Empty without a fault.
 }
 
@@ -49,15 +50,26 @@ func (s setScenario) variants() []plan.Scenario {
 			}
 			all = append(all, plan.Scenario{
 				Name: name, Summary: summary,
-				Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r, light, fault}) },
+				Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r: r, light: light, fault: fault}) },
 			})
 		}
+	}
+	if !s.heavy {
+		all = append(all, plan.Scenario{
+			Name: s.name + "-disk", Summary: s.summary + " Containers that do nothing, on disks that are attached.",
+			Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r: r, light: true, disk: true}) },
+		})
 	}
 	return all
 }
 
 func (v variant) workload(replicas int) plan.Workload {
-	if v.light {
+	switch {
+	case v.disk:
+		w := Light(replicas)
+		w.Storage, w.Fencing, w.Pinned = plan.StorageSharedDisk, "single", true
+		return w
+	case v.light:
 		return Light(replicas)
 	}
 	return MySQL(replicas)

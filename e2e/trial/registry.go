@@ -78,6 +78,7 @@ func AllParts() Parts {
 			storage.FileTruncate(),
 			storage.PageFlip(),
 			storage.PowerLoss(),
+			storage.RecordLost(),
 			storage.VolumeFull(),
 			storage.VolumeReadOnly(),
 		),

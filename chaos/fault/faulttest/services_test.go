@@ -59,6 +59,9 @@ func (w *world) makeServices(m *machine) {
 	if strings.HasSuffix(m.node.Name(), "control-plane") {
 		w.makePrograms(m)
 	}
+	if m.node.Name() == "c-worker" {
+		m.files["/var/lib/kubelet/pods/"+workloadUID+"/volumes/kubernetes.io~csi/"+workloadPV+"/vol_data.json"] = "{}"
+	}
 }
 
 func commandOf(manifest string) []string {
@@ -142,6 +145,18 @@ func (w *world) file(m *machine, argv []string, stdin string) (out string, exit 
 		for _, gone := range argv[2:] {
 			maps.DeleteFunc(m.files, func(name, _ string) bool { return strings.HasPrefix(name+"/", gone+"/") })
 		}
+	case argv[0] == "find" && strings.HasPrefix(argv[1], "/var/lib/kubelet/pods"):
+		name := argv[slices.Index(argv, "-name")+1]
+		for _, file := range slices.Sorted(maps.Keys(m.files)) {
+			switch matches := strings.HasPrefix(file, argv[1]) && path.Base(file) == name; {
+			case matches && last != ";":
+				out += file + "\n"
+			case matches && !w.inert:
+				m.files[path.Join(path.Dir(file), argv[len(argv)-2])] = m.files[file]
+				delete(m.files, file)
+			}
+		}
+		return out, 0, true
 	case argv[0] == nodeagent.Path && argv[1] == "restore":
 		if content := m.files[last]; content != stdin {
 			m.files[last] = stdin

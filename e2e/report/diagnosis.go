@@ -49,9 +49,15 @@ func Stalls(w *world.World) []string {
 		d := s.Diagnosis
 		_, name, _ := strings.Cut(d.StatefulSet, "/")
 		wants, _, _ := strings.Cut(d.Wants, ":")
-		text := fmt.Sprintf("%s, for %s: StatefulSet %s wants %s", s.From, explain.Lasting(s.For), name, wants)
-		if len(d.Blockers) > 0 {
-			text += fmt.Sprintf("; pod %s, %s, blocks it", d.Blockers[0].Pod, d.Blockers[0].State)
+		text := fmt.Sprintf("%s, for %s: ", s.From, explain.Lasting(s.For))
+		switch {
+		case len(d.Blockers) == 0:
+			text += fmt.Sprintf("StatefulSet %s wants %s", name, wants)
+		case d.Action == explain.ActionSettle:
+			text += fmt.Sprintf("pod %s, %s", d.Blockers[0].Pod, d.Blockers[0].State)
+		default:
+			text += fmt.Sprintf("StatefulSet %s wants %s; pod %s, %s, blocks it", name, wants, d.Blockers[0].Pod,
+				d.Blockers[0].State)
 		}
 		if len(d.Causes) > 0 {
 			text += ": " + d.Causes[len(d.Causes)-1].Sentence // The deepest.

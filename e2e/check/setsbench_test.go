@@ -12,6 +12,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
+	"github.com/seatrial/seatrial/e2e/explain"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // watching is a trial with at least that many events of the API watch: a StatefulSet of three pods is updated, scaled
@@ -128,6 +130,21 @@ func BenchmarkWatchLarge(b *testing.B) {
 		judgeWatched(b, h)
 	}
 	perEvent(b, len(h.Events), began)
+}
+
+// BenchmarkStalls looks for what stood still in the same trial, as every report does.
+func BenchmarkStalls(b *testing.B) {
+	for _, events := range []int{100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("events=%d", events), func(b *testing.B) {
+			w := world.New(watching(events, 0))
+			w.Objects()
+			began := processorTime(b)
+			for b.Loop() {
+				explain.Spells(w, 0, w.Trialled(), explain.DefaultBound, 5)
+			}
+			perEvent(b, len(w.Events), began)
+		})
+	}
 }
 
 func judgeWatched(t testing.TB, h history.History) {

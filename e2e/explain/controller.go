@@ -289,12 +289,15 @@ func (v *view) roll() step {
 // StatefulSet was created after it.
 func (k *known) refusal(s *set, ordinal int) *world.Notice {
 	about := func(reason string) *world.Notice {
-		return k.latest("StatefulSet "+s.Key(), func(n *world.Notice) bool {
-			return n.Spec.Reason == reason && mentions(n.Spec.Message, s.pod(ordinal))
+		return k.latest("StatefulSet "+s.Key(), []string{reason}, func(n *world.Notice) bool {
+			return mentions(n.Spec.Message, s.pod(ordinal))
 		})
 	}
-	refused, created := about("FailedCreate"), about("SuccessfulCreate")
-	if refused != nil && created != nil && k.told(created).At > k.told(refused).At {
+	refused := about("FailedCreate")
+	if refused == nil {
+		return nil
+	}
+	if created := about("SuccessfulCreate"); created != nil && k.told(created).At > k.told(refused).At {
 		return nil
 	}
 	return refused

@@ -18,7 +18,7 @@ type known struct {
 	at, start history.Time
 	live      bool                       // The world is a cluster as it is now: moments are nanoseconds since 1970.
 	faults    []fault                    // Those that were injected.
-	events    map[string][]*world.Notice // Events of the API by what they are about: "Pod namespace/name".
+	events    map[string][]*world.Notice // Events of the API by what they are about and why: "Pod namespace/name Killing".
 	watched   map[string]bool            // The resources that were watched.
 	missing   []Cause                    // What could not be seen, and why.
 	offset    history.Time               // What to add to a moment to get nanoseconds since 1970.
@@ -30,7 +30,8 @@ func newKnown(w *world.World, at history.Time, live bool) *known {
 		events: map[string][]*world.Notice{}, watched: map[string]bool{}}
 	for _, n := range k.Notices.All {
 		about := n.Spec.InvolvedObject.Kind + " " + world.Key(n.Event.Object.Namespace, n.Spec.InvolvedObject.Name)
-		k.events[about] = append(k.events[about], n)
+		key := about + " " + n.Spec.Reason
+		k.events[key] = append(k.events[key], n)
 	}
 	k.readClock()
 	k.readObservers(w)
@@ -183,12 +184,15 @@ func created[S, T any](v *world.Versions[S, T], o *world.Object[S, T]) moment {
 	return seen(first.Event)
 }
 
-// latest returns the last Event about an object ("Pod namespace/name") that matches, nil where there is none.
-func (k *known) latest(about string, matches func(*world.Notice) bool) *world.Notice {
+// latest returns the last Event about an object ("Pod namespace/name") with one of the reasons that matches, nil where
+// there is none.
+func (k *known) latest(about string, reasons []string, matches func(*world.Notice) bool) *world.Notice {
 	var found *world.Notice
-	for _, n := range k.events[about] {
-		if k.Notices.At(n.Key(), k.at) == n && matches(n) && (found == nil || k.told(n).At >= k.told(found).At) {
-			found = n
+	for _, reason := range reasons {
+		for _, n := range k.events[about+" "+reason] {
+			if k.Notices.At(n.Key(), k.at) == n && matches(n) && (found == nil || k.told(n).At >= k.told(found).At) {
+				found = n
+			}
 		}
 	}
 	return found
@@ -196,9 +200,9 @@ func (k *known) latest(about string, matches func(*world.Notice) bool) *world.No
 
 // noticed returns the last Event about an object with one of the reasons, nil where there is none. A uid of "" is any.
 func (k *known) noticed(about, uid string, reasons ...string) *world.Notice {
-	return k.latest(about, func(n *world.Notice) bool {
+	return k.latest(about, reasons, func(n *world.Notice) bool {
 		of := string(n.Spec.InvolvedObject.UID)
-		return slices.Contains(reasons, n.Spec.Reason) && (uid == "" || of == "" || of == uid)
+		return uid == "" || of == "" || of == uid
 	})
 }
 

@@ -24,6 +24,8 @@ type Object[Spec, Status any] struct {
 	Meta    *metav1.ObjectMeta
 	Spec    *Spec
 	Status  *Status
+
+	by history.Time // When this version or one after it was first known: it grows from version to version.
 }
 
 // Key is the function Key of its namespace and name.
@@ -121,7 +123,15 @@ func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
 	for i > 0 && all[i-1].Version > o.Version {
 		i--
 	}
-	v.ByKey[key] = slices.Insert(all, i, o)
+	all = slices.Insert(all, i, o)
+	v.ByKey[key] = all
+	o.by = e.Span.NotAfter
+	if i+1 < len(all) {
+		o.by = min(o.by, all[i+1].by)
+	}
+	for i--; i >= 0 && all[i].by > o.by; i-- {
+		all[i].by = o.by
+	}
 }
 
 func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], error) {
@@ -160,16 +170,12 @@ func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], erro
 
 // At returns the last version of an object known by t, nil if there is none or the object was gone.
 func (v *Versions[S, T]) At(key string, t history.Time) *Object[S, T] {
-	var at *Object[S, T]
-	for _, o := range v.ByKey[key] {
-		if o.Event.Span.NotAfter <= t {
-			at = o
-		}
-	}
-	if at == nil || at.Deleted() {
+	all := v.ByKey[key]
+	i := sort.Search(len(all), func(i int) bool { return all[i].by > t })
+	if i == 0 || all[i-1].Deleted() {
 		return nil
 	}
-	return at
+	return all[i-1]
 }
 
 // AtVersion returns the last version of an object up to a resourceVersion, its end included; nil if there is none.

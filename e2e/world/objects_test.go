@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
@@ -18,6 +19,33 @@ func object(verb history.Verb, resource, name, uid string, version int, rest str
 	return &history.Event{ID: int64(version), Kind: history.KindObject, Span: history.At(history.Time(10 * version)),
 		Object: &history.Object{Verb: verb, Resource: resource, Namespace: "n", Name: name, UID: uid,
 			ResourceVersion: fmt.Sprint(version), Raw: json.RawMessage(raw)}}
+}
+
+// TestAt holds that it is the last version that was known by then, in whatever order versions became known.
+func TestAt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := NewObjects()
+		for range rapid.IntRange(0, 8).Draw(t, "events") {
+			verb := rapid.SampledFrom([]history.Verb{history.VerbModified, history.VerbDeleted}).Draw(t, "verb")
+			e := object(verb, "pods", "p-0", "u", rapid.IntRange(1, 9).Draw(t, "version"), `"spec":{}`)
+			e.Span = history.At(history.Time(rapid.IntRange(1, 9).Draw(t, "known")))
+			o.Add(e)
+		}
+		for at := range history.Time(11) {
+			var want *Pod
+			for _, p := range o.Pods.ByKey["n/p-0"] {
+				if p.Event.Span.NotAfter <= at {
+					want = p
+				}
+			}
+			if want != nil && want.Deleted() {
+				want = nil
+			}
+			if got := o.Pods.At("n/p-0", at); got != want {
+				t.Errorf("at %d: %+v, want %+v", at, got, want)
+			}
+		}
+	})
 }
 
 func TestObjectsAreDecodedAndOrdered(t *testing.T) {

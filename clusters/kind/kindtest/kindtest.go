@@ -29,7 +29,9 @@ func Cluster(t testing.TB, log *slog.Logger, name string, workers int) (clusters
 	if image == "" || engine == "" {
 		t.Fatal("SEATRIAL_NODE_IMAGE or SEATRIAL_ENGINE is empty; `seatrial setup -o env` prints both")
 	}
-	kubeconfig := filepath.Join(os.TempDir(), name+".kubeconfig")
+	dir := filepath.Join(os.TempDir(), name) // The provider keeps what nodes share beside its kubeconfig.
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	must(t, os.MkdirAll(dir, 0o700))
 	p, err := kind.New(kind.Options{Engine: engine, KubeconfigPath: kubeconfig, Log: log})
 	must(t, err)
 	if os.Getenv("SEATRIAL_KEEP") == "1" || name == os.Getenv("SEATRIAL_TEST_CLUSTER") {
@@ -43,7 +45,7 @@ func Cluster(t testing.TB, log *slog.Logger, name string, workers int) (clusters
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 			defer cancel()
-			if err := errors.Join(p.Delete(ctx, name), os.Remove(kubeconfig)); err != nil {
+			if err := errors.Join(p.Delete(ctx, name), os.RemoveAll(dir)); err != nil {
 				t.Error(err)
 			}
 		})

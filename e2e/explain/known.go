@@ -18,7 +18,7 @@ type known struct {
 	at, start history.Time
 	live      bool                       // The world is a cluster as it is now: moments are nanoseconds since 1970.
 	faults    []fault                    // Those that were injected.
-	events    map[string][]*world.Notice // Events of the API by what they are about and why: "Pod namespace/name Killing".
+	events    map[string][]*world.Notice // Events of the API by object and reason: "Pod namespace/name Killing".
 	watched   map[string]bool            // The resources that were watched.
 	missing   []Cause                    // What could not be seen, and why.
 	offset    history.Time               // What to add to a moment to get nanoseconds since 1970.

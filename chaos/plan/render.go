@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -48,6 +49,10 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 			wl.Name, wl.StatefulSet, Count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
 	}
 	line("volumes", wl.Fencing != "", "%s, fencing %s", wl.StorageName(), wl.Fencing)
+	line("volumes", wl.Binding != "", "bound %s", wl.Binding)
+	for i, sizes := range wl.LocalVolumes {
+		line("volumes", true, "of worker %d, in MiB: %s", i+1, strings.Trim(fmt.Sprint(sizes), "[]"))
+	}
 	line("pods", wl.Packed, "on one node where possible")
 	line("pods", wl.Pinned, "on the first worker, and nowhere else")
 	line("pods", wl.Parallel, "not in order: podManagementPolicy Parallel")

@@ -29,6 +29,7 @@ const (
 	ActionPartition   Action = "partition"    // Set the partition of the rolling update.
 	ActionRead        Action = "read"         // Read every row of every instance back, while the clients go on.
 	ActionRecover     Action = "recover"      // Clone a database that has lost its volume from the first, and catch up.
+	ActionRecycle     Action = "recycle"      // Empty the local volumes whose claims are gone, and give them free again.
 	ActionRollback    Action = "rollback"     // Give the pod template back as an earlier revision had it.
 	ActionScale       Action = "scale"        // Set the replicas of the StatefulSet.
 	ActionTamper      Action = "tamper"       // Corrupt data on purpose, behind the workload's back.
@@ -209,6 +210,17 @@ func kinds() []kind {
 			says: func(p Plan, s Step) string {
 				return victim(p, s) + ", cloned from the first instance, and caught up by GTID"
 			},
+		},
+		{
+			do: ActionRecycle, api: true,
+			check: func(v *validator, at string, _ Step, _ depth) {
+				if v.work.StorageName() != StorageLocal {
+					v.Add(at+".do", fmt.Sprintf("leave the step out, or use workload.storage: %q", StorageLocal),
+						"volumes of storage %q are deleted with their claims", v.work.StorageName())
+				}
+			},
+			says:  func(Plan, Step) string { return "the volumes whose claims are gone, emptied and free again" },
+			hurts: func(Plan, Step) string { return "the data on volumes whose claims are gone, for good: deleted" },
 		},
 		{
 			do: ActionRollback, field: "revision", changes: true, check: (*validator).rollback,

@@ -24,6 +24,12 @@ type Workload struct {
 	// Fencing is what a shared disk does about a second node: "none", "single" or "evict"; or "unattached", which
 	// attaches no disk to any node, as file storage does.
 	Fencing string `json:"fencing,omitempty"`
+	// Binding is when a claim is given a local volume: BindingLate (also when empty) or BindingImmediate
+	// (volumeBindingMode of the StorageClass).
+	Binding string `json:"binding,omitempty"`
+	// LocalVolumes are the sizes in MiB of each worker's local volumes, in the order of the workers' names. Without it,
+	// each worker has one of VolumeMiB for every replica, and one of twice that size.
+	LocalVolumes [][]int `json:"localVolumes,omitempty"`
 	// Packed puts all pods on one node where that is possible, so that one fault of a node concerns them all.
 	Packed bool `json:"packed,omitempty"`
 	// Pinned keeps all pods on the first worker, by name: they come back where they were.
@@ -92,6 +98,12 @@ const (
 	PolicyDelete     = "Delete"
 )
 
+// When a claim is given a volume.
+const (
+	BindingLate      = "WaitForFirstConsumer"
+	BindingImmediate = "Immediate"
+)
+
 // LightName is the name of the workload that Workload.Light goes with.
 const LightName = "light"
 
@@ -129,6 +141,9 @@ func (w Workload) StorageName() string { return cmp.Or(w.Storage, StorageLocal) 
 
 // Strategy returns how the StatefulSet replaces pods of an old revision.
 func (w Workload) Strategy() string { return cmp.Or(w.UpdateStrategy, StrategyRolling) }
+
+// BindingMode returns when claims are given volumes.
+func (w Workload) BindingMode() string { return cmp.Or(w.Binding, BindingLate) }
 
 // FlushLog returns FlushLogAtTrxCommit or its default.
 func (w Workload) FlushLog() int { return or(w.FlushLogAtTrxCommit, 1) }
@@ -183,6 +198,40 @@ func (v *validator) workload() {
 		v.OneOf("workload.fencing", "fencing", w.Fencing, "none", "single", "evict", FencingUnattached)
 	case w.Fencing != "":
 		v.Add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
+	}
+	v.local(w)
+}
+
+// local checks what only local volumes have.
+func (v *validator) local(w Workload) {
+	v.OneOf("workload.binding", "binding mode", w.BindingMode(), BindingImmediate, BindingLate)
+	only := fmt.Sprintf("leave it out, or use workload.storage: %q", StorageLocal)
+	switch {
+	case w.StorageName() == StorageLocal:
+	case w.Binding != "":
+		v.Add("workload.binding", only, "is not for storage %q", w.StorageName())
+	case w.LocalVolumes != nil:
+		v.Add("workload.localVolumes", only, "is not for storage %q", w.StorageName())
+	}
+	if w.LocalVolumes == nil {
+		return
+	}
+	if n := len(w.LocalVolumes); n != v.plan.Workers {
+		v.Add("workload.localVolumes", "give a list for each worker", "%s of %s", Count(n, "list"),
+			Count(v.plan.Workers, "worker"))
+	}
+	fit := 0
+	for i, sizes := range w.LocalVolumes {
+		for k, size := range sizes {
+			v.Range(fmt.Sprintf("workload.localVolumes[%d][%d]", i, k), size, 1, MaxVolume)
+			if size >= w.VolumeMiB {
+				fit++
+			}
+		}
+	}
+	if fit < w.Replicas {
+		v.Add("workload.localVolumes", "give each replica one of workload.volumeMiB", "%s for %s",
+			Count(fit, "volume"), Count(w.Replicas, "replica"))
 	}
 }
 

@@ -16,7 +16,7 @@ func Cases() []plan.Case {
 	volumes := slices.Concat(detachCases(), kubeletCases(), stageCases(), evictionCases(), againCases(),
 		claimCases())
 	for i := range volumes {
-		volumes[i].Volumes = forced
+		volumes[i].Volumes = cmp.Or(volumes[i].Volumes, forced)
 	}
 	all := slices.Concat(volumes, controllerCases(), upgradeCases())
 	for i, c := range all {
@@ -71,6 +71,15 @@ func forceDeleted() []plan.Step {
 // moved waits until every pod came up on another node.
 func moved(bound time.Duration) []plan.Step {
 	return each(forced, func(i int) plan.Step { return Await(plan.AwaitMoved, i, bound) })
+}
+
+// unstaging waits until the unstage of every volume has begun.
+func unstaging() []plan.Step {
+	return each(forced, func(i int) plan.Step {
+		s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
+		s.Await.RPC = "NodeUnstageVolume"
+		return s
+	})
 }
 
 // notReady waits until the node of the first pod is not Ready.
@@ -186,6 +195,28 @@ func detachCases() []plan.Case {
 			Report:   "kubernetes/kubernetes issue 120328",
 			Affected: allVersions + ", unless the kube-controller-manager has --disable-force-detach-on-timeout",
 			Fixed:    "v1.30 has the flag; it is off by default",
+		},
+		{
+			// The kubelet is alive and reports the volume in volumesInUse, so that the six minutes must not count.
+			Name:    "k8s-106710",
+			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
+			Summary: "Pods move away from a healthy node whose unmounts take seven minutes: no volume is detached " +
+				"before its node has unmounted it.",
+			Build: func(r *rand.Rand) plan.Plan {
+				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
+				slow := CSIPoint(hold, 0, 15*time.Minute, append(deleted(), unstaging()...)...)
+				slow.Fault.Hold = plan.Duration(7 * time.Minute)
+				p := diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Checksum("before"),
+					Within("cordon", 0, 20*time.Minute, append([]plan.Step{slow}, moved(4*time.Minute)...)...),
+					Load(50), readBack(), Checksum("after"))
+				p.Bounds.Settle = plan.Duration(4 * time.Minute)
+				return p
+			},
+			Report:   "kubernetes/kubernetes issue 106710",
+			Affected: "before pull request 110721, as reported; none was run",
+			Fixed:    "pull request 110721; kept as a control",
+			Control:  true,
+			Holds:    []string{"attach-order", "checksums", "coverage", "mounts", "rows"},
 		},
 		{
 			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does
@@ -326,12 +357,7 @@ func kubeletCases() []plan.Case {
 				"forgotten the staged volume, which is attached to a second node while the first has it mounted.",
 			Build: func(r *rand.Rand) plan.Plan {
 				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
-				unstaged := each(forced, func(i int) plan.Step {
-					s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
-					s.Await.RPC = "NodeUnstageVolume"
-					return s
-				})
-				during := slices.Concat(deleted(), unstaged,
+				during := slices.Concat(deleted(), unstaging(),
 					[]plan.Step{Fault("kubelet-kill", 0, time.Second, 2*time.Minute)}, moved(3*time.Minute))
 				return diskTrial(onOneNode("single"), Load(50+r.IntN(50)),
 					Within("cordon", 0, 10*time.Minute, CSIPoint(hold, 0, 9*time.Minute, during...)), Load(20))

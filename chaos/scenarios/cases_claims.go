@@ -17,6 +17,14 @@ func claimCases() []plan.Case {
 		return diskTrial(onOneNode("single"), append(steps, after...)...)
 	}
 	return []plan.Case{
+		retained("claim-policy-deleted", "deleted", func(w *plan.Workload) []plan.Step {
+			w.WhenDeleted = plan.PolicyDelete
+			return []plan.Step{deleteSet(plan.CascadeBackground), createSet()}
+		}),
+		retained("claim-policy-scaled", "scaled to 0", func(w *plan.Workload) []plan.Step {
+			w.WhenScaled = plan.PolicyDelete
+			return []plan.Step{Scale(0), Scale(forced)}
+		}),
 		{
 			// The reclaim policy is Delete, as that of most StorageClasses: the volume goes with its claim, and the
 			// StatefulSet makes a new claim for the ordinal.
@@ -50,5 +58,44 @@ func claimCases() []plan.Case {
 			Control: true,
 			Holds:   []string{"checksums", "coverage", "rows", "set-claims", "set-identity"},
 		},
+		{
+			// Until then the volume is given to nobody, not even to a claim of the same name: it could be read.
+			Name:    "volume-recycled",
+			Volumes: 1,
+			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
+			Summary: "The claim of a database on a local volume is deleted, and a new one of that name waits until the " +
+				"volume is recycled: its next owner finds no row in it.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := MySQL(2)
+				w.WhenScaled, w.LocalVolumes = plan.PolicyDelete, [][]int{{w.VolumeMiB}, {w.VolumeMiB}}
+				p := Trial(w, Load(100+r.IntN(100)), Checksum("before"), Scale(1), observed(Scale(2)),
+					Await(plan.AwaitPending, 1, time.Minute), still(5*time.Second), recycle(), settled(), readBack())
+				p.Bounds.Settle = plan.Duration(20 * time.Second) // The tables of one are gone.
+				return p
+			},
+			Report: "Kubernetes documentation, Persistent Volumes, Reclaiming", Affected: allVersions +
+				": it is documented", Fixed: "none: whoever recycles a volume gives up its data",
+		},
+	}
+}
+
+// retained is claim-deleted by the policy of the StatefulSet (KEP-1847).
+func retained(name, done string, steps func(*plan.Workload) []plan.Step) plan.Case {
+	return plan.Case{
+		Name:    name,
+		Finding: plan.Sign{Check: "rows", Says: "lost a row"},
+		Summary: "A StatefulSet whose claims go when it is " + done + " is that, and comes back: each database begins " +
+			"empty, and every row is gone.",
+		Build: func(r *rand.Rand) plan.Plan {
+			w := onOneNode("single")
+			change := steps(&w)
+			p := diskTrial(w, slices.Concat([]plan.Step{Load(100 + r.IntN(100)), Checksum("before")}, change,
+				[]plan.Step{readBack()})...)
+			p.Bounds.Settle = plan.Duration(20 * time.Second) // No write can succeed: the tables are gone.
+			return p
+		},
+		Report:   "KEP-1847",
+		Affected: allVersions + ": it is documented",
+		Fixed:    "none: whoever sets the policy to Delete gives up the data",
 	}
 }

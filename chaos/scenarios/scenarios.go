@@ -65,6 +65,25 @@ func trials() []plan.Scenario {
 			},
 		},
 		{
+			// Nothing but the kubelets puts a volume onto a node and takes it away.
+			Name: "smoke-unattached",
+			Summary: "Kubelet killed, node rebooted, each pod moved to the other node, MySQL on disks that need no " +
+				"attach (CSIDriver attachRequired false): every step of stage, publish and back is judged.",
+			Build: func(r *rand.Rand) plan.Plan {
+				const replicas = 2
+				faults := []plan.Step{
+					Fault("kubelet-kill", r.IntN(replicas), 3*time.Second, 2*time.Minute),
+					Fault("node-reboot", r.IntN(replicas), 5*time.Second, 4*time.Minute),
+				}
+				for i := range replicas {
+					faults = append(faults, Within("cordon", i, 6*time.Minute, deletePod(i),
+						Await(plan.AwaitMoved, i, 3*time.Minute), Load(20)))
+				}
+				shuffle(r, faults)
+				return Trial(eitherFileSystem(r, Disk(replicas, plan.FencingUnattached)), oneByOne(faults)...)
+			},
+		},
+		{
 			// The database does not need the control plane meanwhile.
 			Name: "control-plane",
 			Summary: "API server stopped for 30 s, etcd frozen, scheduler killed, controller manager stopped, one " +

@@ -15,6 +15,7 @@ type setScenario struct {
 	summary string
 	light   bool     // No variant has databases: their data would be gone, or they show no more.
 	heavy   bool     // Every variant has databases: it is about their data.
+	local   bool     // No variant is on disks that are attached: it is about local volumes.
 	faults  []string // The faults of its variants; nil is all of setFaults.
 	build   func(v variant) plan.Plan
 }
@@ -54,7 +55,7 @@ func (s setScenario) variants() []plan.Scenario {
 			})
 		}
 	}
-	if !s.heavy {
+	if !s.heavy && !s.local {
 		all = append(all, plan.Scenario{
 			Name: s.name + "-disk", Summary: s.summary + " Containers that do nothing, on disks that are attached.",
 			Build: func(r *rand.Rand) plan.Plan { return s.build(variant{r: r, light: true, disk: true}) },
@@ -181,6 +182,10 @@ func sets() []setScenario {
 				)
 			},
 		},
+		setBinding("set-binding-immediate", "When claims are bound at once, the last pod is Pending while the node "+
+			"of its volume is cordoned, although another node has a volume and room.", plan.BindingImmediate),
+		setBinding("set-binding-late", "When a claim waits for its pod, the last pod comes up on another node with a "+
+			"volume while the node with the smallest is cordoned.", ""),
 		{
 			// The pods can come back nowhere while the template is edited: the update goes on once the node is
 			// schedulable.
@@ -308,6 +313,21 @@ func sets() []setScenario {
 			},
 		},
 		{
+			// A volume whose claim is gone is given to no other claim, not even one of the same name, until it is
+			// recycled.
+			name: "set-storage-full",
+			summary: "Scaled up when every local volume is taken: the pod is Pending although the nodes have room, " +
+				"until a volume is recycled.",
+			light: true, local: true, faults: []string{},
+			build: func(v variant) plan.Plan {
+				w := v.workload(3)
+				w.WhenScaled, w.LocalVolumes = plan.PolicyDelete, [][]int{{w.VolumeMiB, w.VolumeMiB}, {w.VolumeMiB}}
+				fewer := 1 + v.r.IntN(2)
+				return v.trial(w, Scale(fewer), observed(Scale(3)), Await(pending, fewer, time.Minute), v.quiet(),
+					recycle(), settled())
+			},
+		},
+		{
 			name:    "set-start", // KEP-3335.
 			summary: "Scaled and updated with ordinals that do not begin at 0.",
 			light:   true,
@@ -317,6 +337,24 @@ func sets() []setScenario {
 				scaled, updated := v.either(v.meanwhile(scheduled, w.Start+1), v.meanwhile(terminating, w.Start+2))
 				return v.trial(w, Scale(1), Scale(3, scaled...), update("v2", updated...))
 			},
+		},
+	}
+}
+
+// setBinding scales a StatefulSet up while the node of its first pod is cordoned. The volumes of the first worker are
+// the smallest that fit: who looks at volumes alone takes those.
+func setBinding(name, summary, mode string) setScenario {
+	return setScenario{
+		name: name, summary: summary, light: true, local: true, faults: []string{},
+		build: func(v variant) plan.Plan {
+			w := v.workload(2)
+			w.Binding, w.WhenScaled = mode, plan.PolicyDelete // A claim of its own for each pod that is made.
+			w.LocalVolumes = [][]int{slices.Repeat([]int{w.VolumeMiB}, 3), slices.Repeat([]int{2 * w.VolumeMiB}, 3)}
+			cordoned := []plan.Step{Scale(2), v.quiet()}
+			if mode == plan.BindingImmediate {
+				cordoned = []plan.Step{observed(Scale(2)), Await(plan.AwaitPending, 1, time.Minute), v.quiet()}
+			}
+			return v.trial(w, Scale(1), Within("cordon", 0, 10*time.Minute, cordoned...), settled())
 		},
 	}
 }

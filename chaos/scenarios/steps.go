@@ -150,6 +150,11 @@ func rollback(revision string, during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionRollback, Revision: revision}, during)
 }
 
+// recycle empties the local volumes whose claims are gone and makes them available.
+func recycle() plan.Step {
+	return plan.Step{Do: plan.ActionRecycle, Bound: plan.Duration(time.Minute)}
+}
+
 func deleteSet(cascade string, during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionDeleteSet, Cascade: cascade}, during)
 }

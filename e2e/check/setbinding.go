@@ -7,22 +7,24 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetBinding judges how claims whose class has WaitForFirstConsumer are bound to static volumes, such as local ones.
-// The scheduler chooses volume and node together and binds the claim before the pod, so a bound claim has a pod that
-// wants it, and that pod goes to a node that the volume allows.
+// SetBinding judges how claims are bound to static volumes, such as local ones. With WaitForFirstConsumer the scheduler
+// chooses volume and node together and binds the claim before the pod, so a bound claim has a pod that wants it, and
+// that pod goes to a node that the volume allows. With Immediate the PersistentVolume controller binds it, and knows of
+// no pod.
 //
-// The scheduler takes the smallest of the volumes that are free, fit and are allowed on that node
+// Both take the smallest of the volumes that are free and fit, the scheduler of those that are allowed on that node
 // (k8s.io/component-helpers/storage/volume, FindMatchingVolume). The binding mode is that of the StorageClass or, if
-// none was watched, that of the plan: its local volumes wait.
+// none was watched, that of the plan.
 func SetBinding() Check {
 	return ofSets(Check{
 		Name: "set-binding",
 		When: Continuous,
-		Promise: "With WaitForFirstConsumer a claim is bound only once a pod wants it, to the smallest free volume " +
-			"that fits, on that pod's node.",
+		Promise: "A claim is bound to the smallest free volume that fits: with WaitForFirstConsumer only once a pod " +
+			"wants it, on that pod's node, and with Immediate on any node; no pod gets a node before.",
 		Source: "Kubernetes documentation, Storage Classes, Volume Binding Mode, and Local Volumes (KEP-490); " +
 			"Persistent Volumes, Binding",
 		Unit:    "claims bound",
@@ -36,6 +38,27 @@ func judgeSetBinding(j *setJudge) {
 		if _, ok := j.set.ClaimOrdinal(key); ok {
 			j.bound(key)
 		}
+	}
+	for _, l := range j.set.Pods {
+		j.placed(l)
+	}
+}
+
+// placed demands that the claims of a pod were bound before it was given a node.
+func (j *setJudge) placed(l *world.PodLife) {
+	i := slices.IndexFunc(l.States, func(p *world.PodState) bool { return p.Spec.NodeName != "" })
+	if i < 1 || j.late(l.States[i].Event) || l.States[i].Guessed() {
+		return // It was on a node when it was first seen, or never.
+	}
+	p := l.States[i]
+	for _, use := range l.Claims {
+		c := j.claimAt(world.Key(l.Namespace, use.Claim), p.Version)
+		if c == nil || c.Guessed() || c.Spec.VolumeName != "" ||
+			j.watch.Blind(c.Event.Span.NotAfter, p.Event.Span.NotAfter, world.ClaimsObserver) {
+			continue
+		}
+		j.breaks("pod "+l.Name, p.Event.Span, []int64{p.Event.ID, c.Event.ID}, "Pod %s was given node %s at %s "+
+			"although its claim %s was bound to no volume.", l.Name, p.Spec.NodeName, j.when(p.Event), use.Claim)
 	}
 }
 
@@ -57,7 +80,15 @@ func (j *setJudge) bound(key string) {
 		case old.Spec.VolumeName == "" && j.waits(c):
 			j.evidence++
 			j.wanted(c)
-			j.smallest(c)
+			i := slices.IndexFunc(j.set.Pods, func(l *world.PodLife) bool { // The first pod that used the claim then.
+				return l.Node != "" && l.Uses(c.Name()) && (l.End == nil || l.End.Version >= c.Version)
+			})
+			if i >= 0 {
+				j.smallest(c, j.set.Pods[i].Node)
+			}
+		case old.Spec.VolumeName == "":
+			j.evidence++
+			j.smallest(c, "")
 		}
 		old = c
 	}
@@ -72,7 +103,7 @@ func (j *setJudge) waits(c *world.Claim) bool {
 	if o := j.objects.StorageClasses.Latest(class); o != nil && o.Spec.VolumeBindingMode != nil {
 		return *o.Spec.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	}
-	return local(j.trial.Plan)
+	return j.trial.Plan.Workload.BindingMode() == plan.BindingLate
 }
 
 // wanted demands that a pod that uses the claim existed when the claim was bound.
@@ -92,8 +123,9 @@ func (j *setJudge) wanted(c *world.Claim) {
 	}
 }
 
-// smallest demands that no smaller volume would have fit.
-func (j *setJudge) smallest(c *world.Claim) {
+// smallest demands that the claim's volume fits, and that no smaller one did that was free on a node, or on any if node
+// is "".
+func (j *setJudge) smallest(c *world.Claim, node string) {
 	chosen := j.volumeAt(c.Spec.VolumeName, c.Version)
 	wanted := storage(c.Spec.Resources.Requests)
 	if chosen == nil || c.Spec.Selector != nil || wanted == 0 || storage(chosen.Spec.Capacity) == 0 {
@@ -106,23 +138,23 @@ func (j *setJudge) smallest(c *world.Claim) {
 			size)
 		return
 	}
-	i := slices.IndexFunc(j.set.Pods, func(l *world.PodLife) bool { // The first pod that used the claim then.
-		return l.Node != "" && l.Uses(c.Name()) && (l.End == nil || l.End.Version >= c.Version)
-	})
-	if i < 0 || j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
+	if j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
 		return
 	}
-	node, since := j.set.Pods[i].Node, j.viewSince(c.Event.Span)
+	since, on := j.viewSince(c.Event.Span), ""
+	if node != "" {
+		on = " on node " + node
+	}
 	for _, name := range keys(j.objects.Volumes.ByKey) {
 		v := j.objects.Volumes.AtVersion(name, c.Version)
 		if v == nil || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != corev1.VolumeAvailable ||
 			v.Spec.ClaimRef != nil || !alike(v.Spec, chosen.Spec) {
 			continue
 		}
-		if own := storage(v.Spec.Capacity); own >= wanted && own < size && j.allows(v, node) {
+		if own := storage(v.Spec.Capacity); own >= wanted && own < size && (node == "" || j.allows(v, node)) {
 			j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, chosen.Event.ID, v.Event.ID}, "Claim %s, "+
-				"which wants %d bytes, was bound at %s to volume %s with %d, although %s with %d was free on node %s.",
-				c.Name(), wanted, j.when(c.Event), c.Spec.VolumeName, size, name, own, node)
+				"which wants %d bytes, was bound at %s to volume %s with %d, although %s with %d was free%s.", c.Name(),
+				wanted, j.when(c.Event), c.Spec.VolumeName, size, name, own, on)
 			return
 		}
 	}

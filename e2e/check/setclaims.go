@@ -152,7 +152,10 @@ func (j *setJudge) reclaimed(c *world.Claim) {
 		return
 	}
 	deletes := policy.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
-	touched := func(e *history.Event) bool { return j.trial.Ends(e.Span, []plan.Part{plan.PartVolume}) }
+	touched := func(e *history.Event) bool {
+		return j.trial.Ends(e.Span, []plan.Part{plan.PartVolume}) ||
+			j.trial.Ends(history.Between(c.Event.Span.NotBefore, e.Span.NotAfter), nil, plan.ActionRecycle)
+	}
 	j.evidence++
 	var end *world.Volume
 	for _, v := range all {

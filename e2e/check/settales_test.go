@@ -280,22 +280,28 @@ func claimTales() []tale {
 func bindingTales() []tale {
 	const name = "set-binding"
 	plain := three(spec{}, nil)
-	small := func(phase string) func() history.History {
+	listed := func(resource, name, raw string) history.Event {
+		return history.Event{Kind: history.KindObject, Source: "api", Span: history.At(historytest.At(0.5)),
+			Object: &history.Object{Verb: history.VerbListed, Resource: resource, Name: name, UID: name,
+				ResourceVersion: "0", Raw: []byte(raw)}}
+	}
+	immediate := func(tell func() history.History) func() history.History {
+		return but(tell, func(events []history.Event) []history.Event {
+			return slices.Insert(events, 5, listed("storageclasses", "made-up", `{"volumeBindingMode":"Immediate"}`))
+		})
+	}
+	small := func(phase, pv string) func() history.History {
 		return but(plain, func(events []history.Event) []history.Event {
 			raw := `{"spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"512Mi"},` +
 				`"storageClassName":"made-up","nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` +
 				`{"key":"kubernetes.io/hostname","operator":"In","values":["worker2"]}]}]}}},` +
 				`"status":{"phase":"` + phase + `"}}`
 			for i := range events {
-				if o := events[i].Object; o != nil && o.Resource == "persistentvolumes" && o.Name == "pv-web-1" {
+				if o := events[i].Object; o != nil && o.Resource == "persistentvolumes" && o.Name == pv {
 					rewrite(`"512Mi"`, `"1Gi"`)(&events[i])
 				}
 			}
-			e := history.Event{Kind: history.KindObject, Source: "api", Span: history.At(historytest.At(0.5)),
-				Object: &history.Object{Verb: history.VerbListed, Resource: "persistentvolumes", Name: "pv-small",
-					UID:             "small",
-					ResourceVersion: "0", Raw: []byte(raw)}}
-			return slices.Insert(events, 5, e)
+			return slices.Insert(events, 5, listed("persistentvolumes", "pv-small", raw))
 		})
 	}
 	return []tale{
@@ -303,10 +309,18 @@ func bindingTales() []tale {
 		{"no pod wanted it", name, but(plain, drop(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && e.Object.Resource == "pods" && e.Object.Name == "web-1"
 		})), check.Fail, "Claim data-web-1 was bound to volume pv-web-1 at +10.030 s although no pod wanted it"},
-		{"not the smallest", name, small("Available"), check.Fail,
+		{"bound at once", name, immediate(plain), check.Pass, ""},
+		{"the smallest is on another node", name, small("Available", "pv-web-2"), check.Pass, ""},
+		{"the smallest is on another node, at once", name, immediate(small("Available", "pv-web-2")), check.Fail,
+			"to volume pv-web-2 with 1073741824, although pv-small with 536870912 was free."},
+		{"a node before the claim is bound", name, but(plain, drop(object("persistentvolumeclaims", "data-web-1", 2))),
+			check.Fail, "Pod web-1 was given node worker2 at +"},
+		{"claims not watched", name, but(plain,
+			drop(observer("api/persistentvolumeclaims", "", history.ObserverOn))), check.Unknown, "was never on"},
+		{"not the smallest", name, small("Available", "pv-web-1"), check.Fail,
 			"was bound at +10.030 s to volume pv-web-1 with 1073741824, although pv-small with 536870912 was free " +
 				"on node worker2"},
-		{"the smallest that was free", name, small("Released"), check.Pass, ""},
+		{"the smallest that was free", name, small("Released", "pv-web-1"), check.Pass, ""},
 		{"too small", name, but(plain, editAll(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && e.Object.Name == "pv-web-2"
 		}, rewrite(`"512Mi"`, `"12Mi"`))), check.Fail, "which wants 536870912 bytes, was bound"},

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -79,10 +82,29 @@ func (r *reasoner) claim(p *pod, key string) {
 
 func (r *reasoner) unbound(c *world.Claim) {
 	r.because(proof(c, "status.phase"), "PVC %s is not bound to a volume", c.Name())
+	r.taken(c)
 	if n := r.k.noticed("PersistentVolumeClaim "+c.Key(), c.UID(), "ProvisioningFailed", "FailedBinding"); n != nil {
 		r.said(n, "the last message about it, at")
 		r.looks(NotKnown, "it ends when a volume is made that fits")
 	}
+}
+
+// taken says so if every local volume of the claim's class is taken. A released volume is: its data is still on it.
+func (r *reasoner) taken(c *world.Claim) {
+	var evidence []Evidence
+	phases := map[corev1.PersistentVolumePhase]int{}
+	for _, v := range there(r.k, r.k.Volumes) {
+		if v.Spec.Local != nil && v.Spec.StorageClassName == ptr.Deref(c.Spec.StorageClassName, "") {
+			evidence = append(evidence, proof(v, "status.phase")...)
+			phases[v.Status.Phase]++
+		}
+	}
+	if len(evidence) == 0 || phases[corev1.VolumeAvailable] > 0 {
+		return
+	}
+	r.because(evidence, "no local volume of its class is available: of %d, %d are bound and %d released", len(evidence),
+		phases[corev1.VolumeBound], phases[corev1.VolumeReleased])
+	r.looks(Permanent, "it lasts until a volume is added, or a released one is emptied and made available")
 }
 
 // bound explains what the node affinity of a bound volume leaves.

@@ -138,6 +138,18 @@ func volumeTales() []tale {
 			w.notice(4, "PersistentVolumeClaim", "data-web-0", "ProvisioningFailed", "no volume plugin matched")
 		}, action: explain.ActionCreate, ordinal: 1, blocker: "web-0", outlook: explain.NotKnown,
 			says: []string{"PVC data-web-0 is not bound", "no volume plugin matched"}},
+		{name: "storage-full", tell: func(w *maker) {
+			for _, phase := range []string{"Bound", "Released"} {
+				w.put(1, "persistentvolumes", "", "pv-"+phase, m{"spec": m{"storageClassName": "local",
+					"local": m{"path": "/a"}}, "status": m{"phase": phase}})
+			}
+			w.put(2, "persistentvolumeclaims", "trial", "data-web-0", m{"spec": m{"storageClassName": "local"},
+				"status": m{"phase": "Pending"}})
+			w.pod(3, 0, podOf{phase: "Pending", made: 3, turned: 3, condition: unscheduled("0/3 nodes are available: " +
+				"1 node(s) had untolerated taint(s), 2 node(s) didn't find available persistent volumes to bind.")})
+		}, action: explain.ActionCreate, ordinal: 1, blocker: "web-0", outlook: explain.Permanent,
+			says: []string{"no local volume of its class is available: of 2, 1 are bound and 1 released",
+				"until a volume is added, or a released one"}},
 		{name: "claim-missing", tell: func(w *maker) {
 			w.pod(3, 0, podOf{phase: "Pending", made: 3, turned: 3,
 				condition: unscheduled(`persistentvolumeclaim "data-web-0" not found`)})

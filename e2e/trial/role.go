@@ -66,6 +66,7 @@ func permissions() []permission {
 		{"", "persistentvolumeclaims", "get", "the volume of each database of a topology", topology},
 		{"", "persistentvolumes", "get list watch", "recorded; whether volumes are bound", nil},
 		{"", "persistentvolumes", "create delete", "the workload's local volumes", own},
+		{"", "persistentvolumes", "update", "local volumes that are made available again", does(plan.ActionRecycle)},
 		{"apps", "statefulsets", "get list watch", "recorded: the set under test", nil},
 		{"apps", "statefulsets", "create", "make the set under test", either(own, does(plan.ActionCreateSet))},
 		{"apps", "statefulsets", "delete", "remove the set under test", either(made, does(plan.ActionDeleteSet))},

@@ -16,6 +16,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/fixtures"
 )
 
 // commitPoll is how often a load step reads the number of commits.
@@ -79,6 +80,12 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 		return await.For(ctx, s.Lasting.D())
 	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:
 		return c.set.Change(ctx, s)
+	case plan.ActionRecycle:
+		storage, ok := c.storage.(fixtures.Recycler)
+		if !ok {
+			return fmt.Errorf("carry out step %d: storage %q recycles no volumes", s.N, c.Plan.Workload.StorageName())
+		}
+		return storage.Recycle(ctx)
 	case plan.ActionChecksum:
 		return c.data.Checksum(ctx, s.Label, s.N)
 	case plan.ActionRead:

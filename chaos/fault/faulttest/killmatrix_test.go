@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -316,7 +317,8 @@ func (m *matrix) prepare(t *testing.T) {
 			Cluster: part{m.cluster, m.nodes[1+workerOfDisk:][:1]}, Kube: m.kube, Recorder: nobody{},
 			Clock: bootclock.Now, Log: m.log,
 		},
-		Spec: localpv.Spec{Class: diskClass, PerWorker: 1, FileSystem: "ext4", SizeMiB: 64},
+		Spec: localpv.Spec{Class: diskClass, Sizes: [][]int{{64}}, FileSystem: "ext4",
+			Binding: storagev1.VolumeBindingWaitForFirstConsumer},
 	}
 	if err := errors.Join(disks.Make(ctx), m.fillDisk(ctx), m.installDriver(t)); err != nil {
 		t.Fatal(err)

@@ -195,6 +195,17 @@ func attachOrderMutations() []mutation {
 	}
 }
 
+// nodeStatus matches the statuses of a node that have lists of volumes.
+func nodeStatus(node string) match {
+	return func(e *history.Event) bool {
+		return e.Kind == history.KindObject && e.Object.Resource == "nodes" && e.Object.Name == node &&
+			strings.Contains(string(e.Object.Raw), "volumesInUse")
+	}
+}
+
+// unlisted takes a list out of the status of a node.
+func unlisted(list string) func(*history.Event) { return rewrite(list, "gone") }
+
 func stageOrderMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	return []mutation{
@@ -219,6 +230,29 @@ func stageOrderMutations() []mutation {
 			t.Call("ControllerUnpublishVolume", "pvc-0", "worker", 20, 20.1, historytest.On())
 			t.Call("NodeStageVolume", "pvc-0", "worker", 21, 21.1, nil)
 		}), fail, "although ControllerUnpublishVolume had undone that at +20.100 s"},
+		{"not listed as attached", "stage-order", onDisk(editAll(nodeStatus("worker"), unlisted("volumesAttached"))),
+			fail, "NodeStageVolume of volume pvc-0 on node worker began at +1.500 s although no status of the node had " +
+				"listed it in volumesAttached."},
+		{"not listed as in use", "stage-order", onDisk(editAll(nodeStatus("worker"), unlisted("volumesInUse"))), fail,
+			"had listed it in volumesInUse."},
+		{"listed too late", "stage-order", onDisk(editAll(before(nodeStatus("worker"), 5), func(e *history.Event) {
+			e.Span = history.At(historytest.At(5))
+		})), fail, "had listed it in volumesAttached."},
+		{"listed before it was unstaged, and not since", "stage-order", addDisk(func(t *historytest.Trial) {
+			t.InUse("worker", 20)
+			t.Call("NodeUnstageVolume", "pvc-0", "worker", 21, 21.1, nil)
+			t.Call("NodeStageVolume", "pvc-0", "worker", 22, 22.1, nil)
+		}), fail, "had listed it in volumesAttached since it was unstaged there at +21.100 s"},
+		{"listed until after it was unstaged", "stage-order", addDisk(func(t *historytest.Trial) {
+			t.Call("NodeUnstageVolume", "pvc-0", "worker", 20, 20.1, nil)
+			t.InUse("worker", 21)
+			t.Call("NodeStageVolume", "pvc-0", "worker", 22, 22.1, nil)
+			t.InUse("worker", 23, "pvc-0")
+		}), pass, ""},
+		{"perhaps listed in a gap", "stage-order", then(addDisk(func(t *historytest.Trial) {
+			t.Observer("api/nodes", "", "", history.ObserverGap, "", 0.5, 1)
+		}), editAll(nodeStatus("worker"), unlisted("volumesAttached"))), unknown,
+			"whether the node had listed it in volumesAttached is not known"},
 		{"published before staged", "stage-order", onDisk(moved("NodeStageVolume", "pvc-0", 1, 1.5, 1.85)), fail,
 			"NodePublishVolume of volume pvc-0 on node worker began at +1.800 s although no NodeStageVolume had ended"},
 		{"published after unstaged", "stage-order", addDisk(func(t *historytest.Trial) {

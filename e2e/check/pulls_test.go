@@ -19,6 +19,7 @@ func evicted(pull func(*history.Pull), more func(*historytest.Trial)) func([]his
 		t.Call("ControllerUnpublishVolume", "pvc-0", "worker", 19.9, 20.5, historytest.On())
 		t.Pull("pvc-0", "worker", 100, 20, 20.4, pull)
 		t.Call("ControllerPublishVolume", "pvc-0", "worker2", 20.6, 20.7, historytest.On("worker2"))
+		t.InUse("worker2", 20.75, "pvc-0", "pvc-1")
 		t.Call("NodeStageVolume", "pvc-0", "worker2", 20.8, 21.2, nil)
 		id := t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 100, historytest.GlobalPath("pvc-0"), 21)
 		t.Unmount("worker2", historytest.FirstBoot, id, 30)

@@ -2,6 +2,9 @@ package check
 
 import (
 	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -9,16 +12,22 @@ import (
 
 // StageOrder judges the order in which a volume comes onto a node: attached, then staged, then published.
 //
+// The kubelet learns from its Node that a volume is attached: it waits until it has reported the volume in volumesInUse,
+// which keeps the attach/detach controller from detaching it, and until that controller lists it in volumesAttached. So
+// some status of the node that was in effect since the volume was last unstaged there must list it, in each.
+//
 // Each step needs a call of the previous step that succeeded before it began and that no call undid in between. A boot
 // of the node undoes staging, but not attaching. For a driver that never attaches, or never stages, that step is left
 // out of the order, and the result says so.
 func StageOrder() Check {
 	return Check{
-		Name:    "stage-order",
-		When:    Continuous,
-		Promise: "A volume is staged on a node only once it is attached there, and published only once it is staged.",
+		Name: "stage-order",
+		When: Continuous,
+		Promise: "A volume is staged on a node only once it is attached there and the node's status lists it as " +
+			"attached and in use, and published only once it is staged.",
 		Source: "CSI specification 1.11, Volume Lifecycle: NodeStageVolume after ControllerPublishVolume, " +
-			"NodePublishVolume after NodeStageVolume, each for that node",
+			"NodePublishVolume after NodeStageVolume, each for that node; Kubernetes, " +
+			"pkg/volume/util/operationexecutor, GenerateVerifyControllerAttachedVolumeFunc",
 		Unit:    "calls that stage and publish",
 		Applies: onSharedDisk,
 		Lacks:   ofOwn(noCalls),
@@ -40,6 +49,50 @@ func judgeStageOrder(r *ruling) {
 			r.judgeStep(c, world.RPCStage, world.RPCUnstage, calls.Driver)
 		case attaches:
 			r.judgeStep(c, world.RPCAttach, world.RPCDetach, calls.Controller)
+			if c.RPC == world.RPCStage {
+				r.judgeListed(c)
+			}
+		}
+	}
+}
+
+// judgeListed demands that the status of the node listed the volume of a call that stages it.
+func (r *ruling) judgeListed(c *world.Call) {
+	v, node, began := r.world.Volumes().ByHandle(c.Volume), c.TargetNode(), c.Began()
+	if v == nil || v.PV == nil {
+		return // Its name in the status of a node is not known.
+	}
+	since, after := history.Time(0), "" // When it was last unstaged there.
+	for _, u := range r.world.Calls().Of(world.RPCUnstage) {
+		if u.Is(world.RPCUnstage, c.Volume, node) && u.Succeeded() && u.Ended().NotAfter <= began.NotBefore &&
+			u.Ended().NotBefore >= since {
+			since, after = u.Ended().NotBefore, " since it was unstaged there at "+r.clock(u.Ended().NotAfter)
+		}
+	}
+	inUse, attached := false, false
+	states := r.world.Objects().Nodes.ByKey[node]
+	for i, n := range states {
+		if n.Deleted() || n.Event.Span.NotBefore > began.NotAfter ||
+			i+1 < len(states) && states[i+1].Event.Span.NotAfter < since {
+			continue
+		}
+		inUse = inUse || slices.Contains(n.Status.VolumesInUse, uniqueName(v))
+		attached = attached || slices.ContainsFunc(n.Status.VolumesAttached,
+			func(a corev1.AttachedVolume) bool { return a.Name == uniqueName(v) })
+	}
+	for _, list := range []struct {
+		name string
+		has  bool
+	}{{"volumesAttached", attached}, {"volumesInUse", inUse}} {
+		switch {
+		case list.has:
+		case len(states) == 0 || r.world.Watch().Blind(since, began.NotAfter, world.NodesObserver):
+			r.unknown("%s of volume %s on node %s began at %s: whether the node had listed it in %s is not known", c.RPC,
+				r.name(c), node, r.clock(began.NotAfter), list.name)
+		default:
+			r.violation(Finding{Subject: "volume " + v.Name, Node: node, Span: c.Lasted(), Events: c.Events(),
+				Faults: r.trial.FaultsIn(began)}, "%s of volume %s on node %s began at %s although no status of the "+
+				"node had listed it in %s%s.", c.RPC, v.Name, node, r.clock(began.NotAfter), list.name, after)
 		}
 	}
 }

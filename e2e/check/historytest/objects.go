@@ -46,7 +46,7 @@ func (t *Trial) Node(name string, at float64) {
 	t.object("nodes", "", name, "node-"+name, history.VerbListed, fields{"metadata": fields{"labels": labels}}, at)
 }
 
-// InUse adds a node status with volumesInUse.
+// InUse adds a node status with volumesInUse and volumesAttached.
 func (t *Trial) InUse(node string, at float64, pvs ...string) {
 	t.nodeStatus(history.VerbModified, node, true, pvs, at)
 }
@@ -62,11 +62,13 @@ func (t *Trial) GoneNode(node string, at float64, pvs ...string) {
 }
 
 func (t *Trial) nodeStatus(verb history.Verb, node string, ready bool, pvs []string, at float64) {
-	names := []string{}
+	names, attached := []string{}, []any{}
 	for _, pv := range pvs {
 		names = append(names, "kubernetes.io/csi/"+Driver+"^"+Handle(pv))
+		attached = append(attached, fields{"name": names[len(names)-1]})
 	}
-	t.object("nodes", "", node, "node-"+node, verb, fields{"status": fields{"volumesInUse": names,
+	t.object("nodes", "", node, "node-"+node, verb, fields{"status": fields{
+		"volumesInUse": names, "volumesAttached": attached,
 		"conditions": []any{fields{"type": "Ready", "status": status(ready)}}}}, at)
 }
 

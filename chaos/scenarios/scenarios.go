@@ -75,11 +75,13 @@ func trials() []plan.Scenario {
 					Fault("kubelet-kill", r.IntN(replicas), 3*time.Second, 2*time.Minute),
 					Fault("node-reboot", r.IntN(replicas), 5*time.Second, 4*time.Minute),
 				}
-				for i := range replicas {
+				shuffle(r, faults)
+				// Then both are on one node, and none would work while that is down.
+				first := r.IntN(replicas)
+				for _, i := range []int{first, 1 - first} {
 					faults = append(faults, Within("cordon", i, 6*time.Minute, deletePod(i),
 						Await(plan.AwaitMoved, i, 3*time.Minute), Load(20)))
 				}
-				shuffle(r, faults)
 				return Trial(eitherFileSystem(r, Disk(replicas, plan.FencingUnattached)), oneByOne(faults)...)
 			},
 		},

@@ -63,8 +63,8 @@ func claimCases() []plan.Case {
 			Name:    "volume-recycled",
 			Volumes: 1,
 			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
-			Summary: "The claim of a database on a local volume is deleted, and a new one of that name waits until the " +
-				"volume is recycled: its next owner finds no row in it.",
+			Summary: "The claim of a database on a local volume is deleted, and a new one of that name waits until " +
+				"the volume is recycled: its next owner finds no row in it.",
 			Build: func(r *rand.Rand) plan.Plan {
 				w := MySQL(2)
 				w.WhenScaled, w.LocalVolumes = plan.PolicyDelete, [][]int{{w.VolumeMiB}, {w.VolumeMiB}}
@@ -84,8 +84,8 @@ func retained(name, done string, steps func(*plan.Workload) []plan.Step) plan.Ca
 	return plan.Case{
 		Name:    name,
 		Finding: plan.Sign{Check: "rows", Says: "lost a row"},
-		Summary: "A StatefulSet whose claims go when it is " + done + " is that, and comes back: each database begins " +
-			"empty, and every row is gone.",
+		Summary: "A StatefulSet whose claims go when it is " + done + " is that, and comes back: each database " +
+			"begins empty, and every row is gone.",
 		Build: func(r *rand.Rand) plan.Plan {
 			w := onOneNode("single")
 			change := steps(&w)

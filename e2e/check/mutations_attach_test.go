@@ -231,8 +231,8 @@ func stageOrderMutations() []mutation {
 			t.Call("NodeStageVolume", "pvc-0", "worker", 21, 21.1, nil)
 		}), fail, "although ControllerUnpublishVolume had undone that at +20.100 s"},
 		{"not listed as attached", "stage-order", onDisk(editAll(nodeStatus("worker"), unlisted("volumesAttached"))),
-			fail, "NodeStageVolume of volume pvc-0 on node worker began at +1.500 s although no status of the node had " +
-				"listed it in volumesAttached."},
+			fail, "NodeStageVolume of volume pvc-0 on node worker began at +1.500 s although no status of the node " +
+				"had listed it in volumesAttached."},
 		{"not listed as in use", "stage-order", onDisk(editAll(nodeStatus("worker"), unlisted("volumesInUse"))), fail,
 			"had listed it in volumesInUse."},
 		{"listed too late", "stage-order", onDisk(editAll(before(nodeStatus("worker"), 5), func(e *history.Event) {

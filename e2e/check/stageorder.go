@@ -12,9 +12,10 @@ import (
 
 // StageOrder judges the order in which a volume comes onto a node: attached, then staged, then published.
 //
-// The kubelet learns from its Node that a volume is attached: it waits until it has reported the volume in volumesInUse,
-// which keeps the attach/detach controller from detaching it, and until that controller lists it in volumesAttached. So
-// some status of the node that was in effect since the volume was last unstaged there must list it, in each.
+// The kubelet learns from its Node that a volume is attached: it waits until it has reported the volume in
+// volumesInUse, which keeps the attach/detach controller from detaching it, and until that controller lists it in
+// volumesAttached. So some status of the node that was in effect since the volume was last unstaged there must list it,
+// in each.
 //
 // Each step needs a call of the previous step that succeeded before it began and that no call undid in between. A boot
 // of the node undoes staging, but not attaching. For a driver that never attaches, or never stages, that step is left
@@ -87,8 +88,8 @@ func (r *ruling) judgeListed(c *world.Call) {
 		switch {
 		case list.has:
 		case len(states) == 0 || r.world.Watch().Blind(since, began.NotAfter, world.NodesObserver):
-			r.unknown("%s of volume %s on node %s began at %s: whether the node had listed it in %s is not known", c.RPC,
-				r.name(c), node, r.clock(began.NotAfter), list.name)
+			r.unknown("%s of volume %s on node %s began at %s: whether the node had listed it in %s is not known",
+				c.RPC, r.name(c), node, r.clock(began.NotAfter), list.name)
 		default:
 			r.violation(Finding{Subject: "volume " + v.Name, Node: node, Span: c.Lasted(), Events: c.Events(),
 				Faults: r.trial.FaultsIn(began)}, "%s of volume %s on node %s began at %s although no status of the "+

@@ -78,7 +78,7 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 		return c.upgrade(ctx, s, in)
 	case plan.ActionPause:
 		return await.For(ctx, s.Lasting.D())
-	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:
+	case plan.ActionBackup, plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover, plan.ActionRestore:
 		return c.set.Change(ctx, s)
 	case plan.ActionRecycle:
 		storage, ok := c.storage.(fixtures.Recycler)

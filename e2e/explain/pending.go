@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -91,10 +90,14 @@ func (r *reasoner) unbound(c *world.Claim) {
 
 // taken says so if every local volume of the claim's class is taken. A released volume is: its data is still on it.
 func (r *reasoner) taken(c *world.Claim) {
+	class := ""
+	if c.Spec.StorageClassName != nil {
+		class = *c.Spec.StorageClassName
+	}
 	var evidence []Evidence
 	phases := map[corev1.PersistentVolumePhase]int{}
 	for _, v := range there(r.k, r.k.Volumes) {
-		if v.Spec.Local != nil && v.Spec.StorageClassName == ptr.Deref(c.Spec.StorageClassName, "") {
+		if v.Spec.Local != nil && v.Spec.StorageClassName == class {
 			evidence = append(evidence, proof(v, "status.phase")...)
 			phases[v.Status.Phase]++
 		}

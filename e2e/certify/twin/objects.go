@@ -102,6 +102,9 @@ func (m *maker) set(from appsv1.StatefulSet) appsv1.StatefulSet {
 	container := pod.Containers[of]
 	m.left("the twin runs a stand-in: "+map[string]string{Light: "a container that does nothing",
 		Database: "MySQL as Seatrial runs it"}[image], "%s: image %s", name, container.Image)
+	if len(from.Annotations)+len(from.Spec.Template.Annotations) > 0 {
+		m.left("they may hold what a Secret should", "%s: annotations", name)
+	}
 	m.leftFields(name, "", pod, podFields())
 	m.leftFields(name, "containers[].", container, containerFields())
 	for i, c := range pod.Containers {

@@ -18,6 +18,7 @@ type Action string
 const (
 	ActionAwait       Action = "await"        // Wait until something is seen in the trial's own facts.
 	ActionMesh        Action = "chaos-mesh"   // A Chaos Mesh manifest: turned into other steps when the plan is read.
+	ActionBackup      Action = "backup"       // Copy what a database has on disk, as of one moment, away from its node.
 	ActionChecksum    Action = "checksum"     // Checksum the quiet tables of all instances.
 	ActionCreateSet   Action = "create-set"   // Make the StatefulSet again, as it was when it was deleted.
 	ActionDeleteClaim Action = "delete-claim" // Delete the claim of one pod. While the pod is there, it stays.
@@ -29,6 +30,7 @@ const (
 	ActionPartition   Action = "partition"    // Set the partition of the rolling update.
 	ActionRead        Action = "read"         // Read every row of every instance back, while the clients go on.
 	ActionRecover     Action = "recover"      // Clone a database that has lost its volume from the first, and catch up.
+	ActionRestore     Action = "restore"      // Give a database the last backup, and what came after it.
 	ActionRollback    Action = "rollback"     // Give the pod template back as an earlier revision had it.
 	ActionScale       Action = "scale"        // Set the replicas of the StatefulSet.
 	ActionTamper      Action = "tamper"       // Corrupt data on purpose, behind the workload's back.
@@ -52,7 +54,7 @@ type Step struct {
 	Revision  string   `json:"revision,omitempty"`  // ActionRollback: an earlier update's, or RevisionFirst.
 	Partition *int     `json:"partition,omitempty"` // ActionPartition.
 	Cascade   string   `json:"cascade,omitempty"`   // ActionDeleteSet: one of Cascades.
-	Ordinal   *int     `json:"ordinal,omitempty"`   // ActionDeleteClaim, ActionDeletePod, ActionRecover: whose.
+	Ordinal   *int     `json:"ordinal,omitempty"`   // Whose claim, pod or data.
 	Mesh      *Mesh    `json:"mesh,omitempty"`      // ActionMesh.
 	Lasting   Duration `json:"lasting,omitempty"`   // ActionPause.
 	During    []Step   `json:"during,omitempty"`    // Steps during a change of the StatefulSet or an upgrade.
@@ -82,7 +84,8 @@ type Mesh struct {
 type Tamper struct {
 	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte
 	// of the quiet table's file on the disk, which a server that has the page in memory does not see; or "lose-append":
-	// take an acknowledged number out of a list of Workload.Transactions.
+	// take an acknowledged number out of a list of Workload.Transactions; or "drop-table": drop the table that the
+	// clients write to, as a careless operator does.
 	Kind    string `json:"kind"`
 	Ordinal int    `json:"ordinal"`
 	Page    int    `json:"page,omitempty"` // Of flip-byte.
@@ -123,6 +126,15 @@ func kinds() []kind {
 					"the manifest has not been turned into steps")
 			},
 			says: func(Plan, Step) string { return "a manifest that has not been turned into steps" },
+		},
+		{
+			do: ActionBackup, field: "ordinal", object: true,
+			check: func(v *validator, at string, s Step, in depth) {
+				v.replicated(at)
+				ordinal(v, at, s, in)
+				v.backup = true
+			},
+			says: func(p Plan, s Step) string { return "what " + victim(p, s) + " has on disk, as of one moment" },
 		},
 		{
 			do: ActionChecksum, field: "label", data: true, external: true,
@@ -195,9 +207,7 @@ func kinds() []kind {
 			do: ActionRecover, field: "ordinal", object: true,
 			check: func(v *validator, at string, s Step, in depth) {
 				switch {
-				case !v.work.Replicated:
-					v.Add(at+".do", "leave the step out, or set workload.replicated",
-						"no instance has the data of another")
+				case !v.replicated(at):
 				case *s.Ordinal == v.work.Start:
 					v.Add(at+".ordinal", "use a higher one", "%d is the first, which the others are copies of",
 						*s.Ordinal)
@@ -209,6 +219,25 @@ func kinds() []kind {
 			says: func(p Plan, s Step) string {
 				return victim(p, s) + ", cloned from the first instance, and caught up by GTID"
 			},
+		},
+		{
+			do: ActionRestore, field: "ordinal", object: true,
+			check: func(v *validator, at string, s Step, in depth) {
+				v.replicated(at)
+				v.victim(at)
+				ordinal(v, at, s, in)
+				if !v.backup {
+					v.Add(at+".do", "put a backup step before it", "there is no backup at this step")
+				}
+			},
+			says: func(p Plan, s Step) string {
+				if *s.Ordinal == p.Workload.Start {
+					return victim(p, s) + " to the moment before its table was dropped: a copy is restored from the " +
+						"backup, brought forward by GTID, and cloned"
+				}
+				return victim(p, s) + " from the backup, and caught up by GTID"
+			},
+			hurts: func(p Plan, s Step) string { return "the data of " + victim(p, s) + ": replaced by the backup" },
 		},
 		{
 			do: ActionRollback, field: "revision", changes: true, check: (*validator).rollback,
@@ -457,11 +486,19 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// replicated reports that instances are copies of the first, and adds what is wrong if they are not.
+func (v *validator) replicated(at string) bool {
+	if !v.work.Replicated {
+		v.Add(at+".do", "leave the step out, or set workload.replicated", "no instance has the data of another")
+	}
+	return v.work.Replicated
+}
+
 // tamper checks a corruption on purpose.
 func (v *validator) tamper(at string, s Step, _ depth) {
 	at += ".tamper"
 	t := s.Tamper
-	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "flip-byte", "lose-append")
+	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "drop-table", "flip-byte", "lose-append")
 	if t.Kind == "lose-append" && v.work.Transactions == 0 {
 		v.Add(at+".kind", "set workload.transactions", "%q: without transactions there are no lists", t.Kind)
 	}

@@ -96,6 +96,8 @@ type validator struct {
 	work  Workload
 	order *order
 	set   setPlan // As it is at the step that was reached.
+
+	backup bool // A step before that one makes a backup.
 }
 
 // name checks that a name is safe as a file name and as a part of a Kubernetes name.

@@ -10,8 +10,12 @@ import (
 
 // TestReplicatedOnPaper holds the rules of copies, and of the step that recovers one.
 func TestReplicatedOnPaper(t *testing.T) {
-	recoverOf := func(ordinal int) plan.Step {
-		return plan.Step{Do: plan.ActionRecover, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
+	of := func(do plan.Action, ordinal int) plan.Step {
+		return plan.Step{Do: do, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
+	}
+	recoverOf := func(ordinal int) plan.Step { return of(plan.ActionRecover, ordinal) }
+	backedUp := func(ordinal int) []plan.Step {
+		return []plan.Step{of(plan.ActionBackup, 0), of(plan.ActionRestore, ordinal)}
 	}
 	for _, tc := range []struct {
 		name   string
@@ -27,6 +31,16 @@ func TestReplicatedOnPaper(t *testing.T) {
 		}, "steps[0].ordinal"},
 		{"no instance has another's data", func(p *plan.Plan) {
 			p.Steps, p.Workload.Replicated = []plan.Step{recoverOf(1)}, false
+		}, "steps[0].do"},
+		{"a copy is restored", func(p *plan.Plan) { p.Steps = backedUp(1) }, ""},
+		{"the first is restored", func(p *plan.Plan) { p.Steps = backedUp(0) }, ""},
+		{"nobody is restored", func(p *plan.Plan) { p.Steps = backedUp(9) }, "steps[1].ordinal"},
+		{"there is no backup", func(p *plan.Plan) { p.Steps = backedUp(1)[1:] }, "steps[0].do"},
+		{"the backup comes too late", func(p *plan.Plan) {
+			p.Steps = []plan.Step{backedUp(1)[1], backedUp(1)[0]}
+		}, "steps[0].do"},
+		{"a backup of an instance without a copy", func(p *plan.Plan) {
+			p.Steps, p.Workload.Replicated = backedUp(1)[:1], false
 		}, "steps[0].do"},
 		{"there is no copy", func(p *plan.Plan) { p.Workload.Replicas = 1 }, "workload.replicated"},
 		{"there are no data", func(p *plan.Plan) {

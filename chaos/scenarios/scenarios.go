@@ -96,6 +96,17 @@ func trials() []plan.Scenario {
 			},
 		},
 		{
+			Name: "point-in-time",
+			Summary: "A careless operator drops a table of MySQL. A copy is restored from the backup before and brought " +
+				"forward to the last transaction before the drop; the first instance is cloned from it.",
+			Build: func(r *rand.Rand) plan.Plan {
+				first := 0
+				w, steps := tableDropped(r, plan.Step{
+					Do: plan.ActionRestore, Ordinal: &first, Bound: plan.Duration(3 * time.Minute)}, Load(50))
+				return Trial(w, steps...)
+			},
+		},
+		{
 			Name: "transactions",
 			Summary: "Clients carry out transactions at all isolation levels while kubelet and database are killed, " +
 				"the database is frozen and the node reboots; each sees of the others what its level allows.",
@@ -290,6 +301,16 @@ func selftests() []plan.Scenario {
 			},
 		},
 		{
+			Name:    "selftest-dropped-table",
+			Summary: "Self-test: the clients' table is dropped and not restored; the verdict must be FAIL.",
+			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
+			Build: func(r *rand.Rand) plan.Plan {
+				w, steps := tableDropped(r)
+				return Trial(w, steps...)
+			},
+		},
+		{
 			Name: "selftest-lost-append",
 			Summary: "Self-test: one acknowledged number is taken out of a list that transactions append to; the " +
 				"verdict must be FAIL.",
@@ -328,6 +349,15 @@ func selftests() []plan.Scenario {
 			},
 		},
 	}
+}
+
+// tableDropped is MySQL with a copy, and steps in which its table is dropped after a backup, followed by others.
+func tableDropped(r *rand.Rand, then ...plan.Step) (plan.Workload, []plan.Step) {
+	w := MySQL(2)
+	w.Replicated, w.VolumeMiB = true, 768 // A clone is put beside what is there before it takes its place.
+	return w, append([]plan.Step{Load(100), backup(0), Load(100),
+		Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50),
+		tamper(plan.Tamper{Kind: "drop-table"})}, then...)
 }
 
 // transacting is MySQL with clients that carry out transactions.

@@ -215,39 +215,9 @@ func sets() []setScenario {
 				return v.trial(w, Scale(1, down...), Load(30), Scale(3, up...))
 			},
 		},
-		{
-			// The out-of-service taint says that the node will not come back (KEP-2268): the new pod stays Pending,
-			// since its claim is bound to a volume of that node. Once the claim is deleted, the next one is bound on
-			// another node. The node is started in the end for the next trial, and brings nothing back.
-			name: "set-node-gone",
-			summary: "The node of a replica on a local volume is gone for good: its pod is Pending until its claim " +
-				"is deleted, comes up empty on another node, and is cloned from the first instance and caught up by " +
-				"GTID.",
-			heavy:  true,
-			faults: []string{"kubelet-kill", "manager-kill"}, // There is one worker left, which has to stay.
-			build: func(v variant) plan.Plan {
-				const lost = 1
-				whose := lost
-				w := v.workload(2)
-				w.Replicated, w.VolumeMiB = true, 768 // A clone is put beside what is there before it takes its place.
-				during := []plan.Step{
-					Await(pending, lost, 3*time.Minute), v.quiet(),
-					{Do: plan.ActionDeleteClaim, Ordinal: &whose, Bound: plan.Duration(time.Minute)},
-				}
-				if v.fault != "" {
-					during = append(during, Await(scheduled, lost, 2*time.Minute),
-						Fault(v.fault, 0, time.Second, 2*time.Minute))
-				}
-				during = append(during, Await(plan.AwaitMoved, lost, 3*time.Minute),
-					// A database of this size is cloned within seconds.
-					plan.Step{Do: plan.ActionRecover, Ordinal: &whose, Bound: plan.Duration(2 * time.Minute)}, Load(50))
-				p := v.trial(w, Within("node-stop", lost, 18*time.Minute,
-					Await(plan.AwaitNotReady, lost, 3*time.Minute),
-					Within("out-of-service", lost, 12*time.Minute, during...)))
-				p.Bounds.MaxNodes = 2 // The other worker's kubelet may be killed while one is gone.
-				return p
-			},
-		},
+		setNodeGone("set-node-gone", "is cloned from the first instance and caught up by GTID", plan.ActionRecover),
+		setNodeGone("set-node-gone-backup", "is restored from a backup, catches up by GTID and goes on following the "+
+			"first instance", plan.ActionRestore),
 		{
 			name: "set-on-delete",
 			summary: "With the strategy OnDelete a new revision replaces no pod; one that is deleted comes back " +
@@ -341,4 +311,48 @@ func setRetention(name, said, whenDeleted, whenScaled string) setScenario {
 			)
 		},
 	}
+}
+
+// setNodeGone loses the node of a replica for good. How it gets its data back is the step that recovers it. The
+// out-of-service taint says that the node will not come back (KEP-2268): the new pod stays Pending, since its claim is
+// bound to a volume of that node. Once the claim is deleted, the next one is bound on another node. The node is started
+// in the end for the next trial, and brings nothing back.
+func setNodeGone(name, how string, recovers plan.Action) setScenario {
+	return setScenario{
+		name: name,
+		summary: "The node of a replica on a local volume is gone for good: its pod is Pending until its claim is " +
+			"deleted, comes up empty on another node, and " + how + ".",
+		heavy:  true,
+		faults: []string{"kubelet-kill", "manager-kill"}, // There is one worker left, which has to stay.
+		build: func(v variant) plan.Plan {
+			const lost = 1
+			whose := lost
+			w := v.workload(2)
+			w.Replicated, w.VolumeMiB = true, 768 // A clone is put beside what is there before it takes its place.
+			during := []plan.Step{
+				Await(plan.AwaitPending, lost, 3*time.Minute), v.quiet(),
+				{Do: plan.ActionDeleteClaim, Ordinal: &whose, Bound: plan.Duration(time.Minute)},
+			}
+			if v.fault != "" {
+				during = append(during, Await(plan.AwaitScheduled, lost, 2*time.Minute),
+					Fault(v.fault, 0, time.Second, 2*time.Minute))
+			}
+			during = append(during, Await(plan.AwaitMoved, lost, 3*time.Minute),
+				// A database of this size is copied within seconds.
+				plan.Step{Do: recovers, Ordinal: &whose, Bound: plan.Duration(2 * time.Minute)}, Load(50))
+			steps := []plan.Step{Within("node-stop", lost, 18*time.Minute,
+				Await(plan.AwaitNotReady, lost, 3*time.Minute),
+				Within("out-of-service", lost, 12*time.Minute, during...))}
+			if recovers == plan.ActionRestore {
+				steps = append([]plan.Step{Load(30), backup(0), Load(30)}, steps...)
+			}
+			p := v.trial(w, steps...)
+			p.Bounds.MaxNodes = 2 // The other worker's kubelet may be killed while one is gone.
+			return p
+		},
+	}
+}
+
+func backup(ordinal int) plan.Step {
+	return plan.Step{Do: plan.ActionBackup, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
 }

@@ -73,17 +73,17 @@ func (c *Cluster) join(ctx context.Context) ([]byte, error) {
 	if err == nil {
 		return c.kubeconfig, conn.Close()
 	}
-	self, err := os.Hostname() // The engine names containers so, unless told otherwise.
+	self, ok := c.provider.engine.self(ctx)
+	if !ok {
+		return c.kubeconfig, nil
+	}
+	list, err := c.provider.engine.inspect(ctx, c.nodes[0].name)
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.provider.engine.inspect(ctx, self, c.nodes[0].name)
-	if err != nil || len(list) != 2 || !strings.HasPrefix(list[0].ID, self) {
-		return c.kubeconfig, nil //nolint:nilerr // As good as without an engine.
-	}
-	for name, at := range list[1].NetworkSettings.Networks {
-		if _, there := list[0].NetworkSettings.Networks[name]; !there {
-			if _, err := c.provider.engine.output(ctx, "network", "connect", name, self); err != nil {
+	for name, at := range list[0].NetworkSettings.Networks {
+		if _, there := self.NetworkSettings.Networks[name]; !there {
+			if _, err := c.provider.engine.output(ctx, "network", "connect", name, self.ID); err != nil {
 				return nil, err
 			}
 		}

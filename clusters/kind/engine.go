@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -212,6 +213,20 @@ func (e engine) inspect(ctx context.Context, names ...string) ([]container, erro
 		list[i].Name = strings.TrimPrefix(list[i].Name, "/")
 	}
 	return list, nil
+}
+
+// self returns the container of this engine that the harness runs in, if it does. Engines name containers by their ID
+// unless told otherwise.
+func (e engine) self(ctx context.Context) (container, bool) {
+	name, err := os.Hostname()
+	if err != nil {
+		return container{}, false
+	}
+	list, err := e.inspect(ctx, name)
+	if err != nil || len(list) != 1 || !strings.HasPrefix(list[0].ID, name) {
+		return container{}, false
+	}
+	return list[0], true
 }
 
 // notThere reports whether the engine failed because a container does not exist.

@@ -96,7 +96,7 @@ func TestJoin(t *testing.T) {
 					t.Errorf("the API server is at %s, want %s", server, tc.server)
 				}
 			}
-			joined := slices.Contains(calls(t, p.engine), "network connect kind "+self)
+			joined := slices.Contains(calls(t, p.engine), "network connect kind "+tc.us.ID)
 			if joined != tc.joins {
 				t.Errorf("joined: %t\n%s", joined, strings.Join(calls(t, p.engine), "\n"))
 			}

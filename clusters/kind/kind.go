@@ -308,7 +308,7 @@ func (p *Provider) remove(ctx context.Context, name string) error {
 	if err != nil {
 		return errors.Join(fail(err), p.loops.release(ctx, p.log, gone{}))
 	}
-	if err := p.removeShared(ctx, name, dirs); err != nil {
+	if err := errors.Join(p.removeShared(ctx, name, dirs), p.removeOutside(ctx, dirs, list)); err != nil {
 		return fail(err)
 	}
 	return nil

@@ -84,3 +84,27 @@ func (p *Provider) removeShared(ctx context.Context, cluster string, dirs []stri
 	}
 	return errors.Join(errs...)
 }
+
+// removeOutside removes directories that nodes mounted from the engine's host, which a harness in a container of that
+// engine does not see: it has other directories under these names.
+func (p *Provider) removeOutside(ctx context.Context, dirs []string, nodes []container) error {
+	if _, inside := p.engine.self(ctx); !inside {
+		return nil
+	}
+	for _, dir := range dirs {
+		mounted := func(c container) bool {
+			return slices.ContainsFunc(c.Mounts, func(m mount) bool { return m.Source == dir })
+		}
+		if !slices.ContainsFunc(nodes, mounted) {
+			continue
+		}
+		root, name := filepath.Dir(filepath.Dir(dir)), filepath.Base(dir)
+		_, err := p.engine.output(ctx, "run", "--rm", "--network=none", "--mount=type=bind,src="+root+",dst=/mnt",
+			"--entrypoint=/bin/sh", nodes[0].Image, "-c",
+			`rm -rf "/mnt/$1/$2" && rmdir --ignore-fail-on-non-empty "/mnt/$1"`, "sh", sharedName, name)
+		if err != nil {
+			return fmt.Errorf("remove the directory that nodes shared, on the engine's host: %w", err)
+		}
+	}
+	return nil
+}

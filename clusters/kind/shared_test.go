@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,6 +78,34 @@ func TestSharedDirOfAnotherKubeconfig(t *testing.T) {
 	must(t, p.Delete(t.Context(), "sea"))
 	if exists(ours) || !exists(strange) {
 		t.Error("want the directory of our making to be gone, and the strange one to be there")
+	}
+}
+
+// A harness in a container does not see that directory: a container that mounts what is above it removes it. Nothing is
+// mounted otherwise.
+func TestSharedDirOnTheEnginesHost(t *testing.T) {
+	host, err := os.Hostname()
+	must(t, err)
+	us := made(host, "", "", "", "running")
+	for id, want := range map[string]string{
+		host + "0123": "run --rm --network=none --mount=type=bind,src=/engines/home,dst=/mnt --entrypoint=/bin/sh " +
+			`node:1 -c rm -rf "/mnt/$1/$2" && rmdir --ignore-fail-on-non-empty "/mnt/$1" sh shared sea`,
+		"of another machine": "",
+	} {
+		us.ID = id
+		nodes := seaNodes()
+		nodes[0].Image, nodes[1].Image = "node:1", "node:1"
+		p, _ := aProvider(t, shares(nodes[0], "/engines/home/shared/sea"), shares(nodes[1], "/engines/home"), us)
+		must(t, p.Delete(t.Context(), "sea"))
+		var got []string
+		for _, call := range calls(t, p.engine) {
+			if strings.HasPrefix(call, "run ") {
+				got = append(got, call)
+			}
+		}
+		if strings.Join(got, "\n") != want {
+			t.Errorf("harness in %q: %q, want %q", id, got, want)
+		}
 	}
 }
 

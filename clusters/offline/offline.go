@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	semver "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/clusters/program"
@@ -32,9 +33,10 @@ const NodeImageRepository = "localhost/seatrial/node"
 // EnsureCommand is the command that makes a container engine where one can be made.
 const EnsureCommand = "seatrial setup --yes"
 
-// ValidateImages refuses an unknown Kubernetes version or image source; empty ones mean the defaults.
+// ValidateImages refuses an unknown image source, and a Kubernetes version that is not pinned, unless the source is an
+// image in a registry; empty ones mean the defaults.
 func ValidateImages(kubernetesVersion, source string) error {
-	if kubernetesVersion != "" && !slices.Contains(KubernetesVersions(), kubernetesVersion) {
+	if kubernetesVersion != "" && !IsReference(source) && !slices.Contains(KubernetesVersions(), kubernetesVersion) {
 		return fmt.Errorf("kubernetes version %q is not pinned: use one of %s, or, in the source tree, run "+
 			"seatrial versions add %s",
 			kubernetesVersion, strings.Join(KubernetesVersions(), ", "), kubernetesVersion)
@@ -43,7 +45,30 @@ func ValidateImages(kubernetesVersion, source string) error {
 	case "", "auto", "published", "build":
 		return nil
 	}
-	return fmt.Errorf("node image source %q is not known: use auto, published or build", source)
+	if !IsReference(source) {
+		return fmt.Errorf("node image %q is not known: use auto, published, build, or an image of a kind node such as "+
+			"kindest/node:v1.36.1@sha256:DIGEST", source)
+	}
+	if _, err := semver.ParseSemantic(kubernetesVersion); kubernetesVersion != "" && err != nil {
+		return fmt.Errorf("kubernetes version %q: %w; write it like v1.37.0", kubernetesVersion, err)
+	}
+	return nil
+}
+
+// IsReference tells an image of a registry from a word such as "published".
+func IsReference(image string) bool {
+	_, err := name.ParseReference(image)
+	return err == nil && strings.ContainsAny(image, ":/@")
+}
+
+// TaggedVersion returns the version of Kubernetes that a node image has in its tag, as those of kind have; else "".
+func TaggedVersion(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	tag := image[strings.LastIndex(image, ":")+1:]
+	if _, err := semver.ParseSemantic(tag); err != nil || !strings.HasPrefix(tag, "v") {
+		return ""
+	}
+	return tag
 }
 
 // ValidateDatabase refuses what neither names a way to make the database image nor an image in a registry.
@@ -52,7 +77,7 @@ func ValidateDatabase(image string) error {
 	case "", "auto", "published", "build":
 		return nil
 	}
-	if _, err := name.ParseReference(image); err != nil || !strings.ContainsAny(image, ":/@") {
+	if !IsReference(image) {
 		return fmt.Errorf("database image %q is not known: use auto, published, build, or an image of MySQL such as "+
 			"mysql:8.4 or mysql@sha256:DIGEST", image)
 	}

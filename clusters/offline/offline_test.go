@@ -81,14 +81,27 @@ func TestAnEndedContextInterruptsTheProgram(t *testing.T) {
 }
 
 func TestValidateImages(t *testing.T) {
-	for _, good := range [][2]string{{"", ""}, {"v1.37.0", "auto"}, {"v1.36.3", "published"}, {"", "build"}} {
+	for _, good := range [][2]string{{"", ""}, {"v1.37.0", "auto"}, {"v1.36.3", "published"}, {"", "build"},
+		{"v1.36.1", "kindest/node:v1.36.1"}} {
 		if err := ValidateImages(good[0], good[1]); err != nil {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
-	for _, bad := range [][2]string{{"v1.20.0", ""}, {"1.37.0", ""}, {"", "cloud"}} {
+	for _, bad := range [][2]string{{"v1.20.0", ""}, {"1.37.0", ""}, {"", "cloud"},
+		{"1.x", "kindest/node:v1.36.1"}, {"", "kindest/node:v1:2"}} {
 		if err := ValidateImages(bad[0], bad[1]); err == nil {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestTaggedVersion(t *testing.T) {
+	for image, want := range map[string]string{
+		"kindest/node:v1.36.1@sha256:abc": "v1.36.1", "host:5000/node:v1.37.0-rc.1": "v1.37.0-rc.1",
+		"kindest/node": "", "kindest/node:latest": "", "kindest/node@sha256:abc": "", "host:5000/node": "", "auto": "",
+	} {
+		if got := TaggedVersion(image); got != want {
+			t.Errorf("%s: %q, want %q", image, got, want)
 		}
 	}
 }

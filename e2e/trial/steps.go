@@ -77,7 +77,7 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 		return c.upgrade(ctx, s, in)
 	case plan.ActionPause:
 		return await.For(ctx, s.Lasting.D())
-	case plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover:
+	case plan.ActionBackup, plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover, plan.ActionRestore:
 		return c.set.Change(ctx, s)
 	case plan.ActionChecksum:
 		return c.data.Checksum(ctx, s.Label, s.N)

@@ -173,7 +173,7 @@ func (c command) images(ctx context.Context) (offline.Answer, error) {
 		return offline.Answer{}, err
 	}
 	node, err := nodeimage.Ensure(ctx, c.nodeOptions(db))
-	if err != nil && c.source == string(nodeimage.Published) {
+	if err != nil && (c.source == string(nodeimage.Published) || offline.IsReference(c.source)) {
 		return offline.Answer{}, err
 	}
 	if err != nil {

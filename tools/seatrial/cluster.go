@@ -141,7 +141,8 @@ func (f *clusterFlags) registerImages(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", "",
 		"version of the node image (default: the plan's, or "+offline.DefaultKubernetesVersion+")")
 	cmd.Flags().StringVar(&f.image, "node-image", "auto",
-		"auto, published (pull kindest/node) or build (from Go modules and Debian packages)")
+		"auto, published (pull kindest/node), build (from Go modules and Debian packages), or a kind node's image in a "+
+			"registry")
 	cmd.Flags().StringVar(&f.database, "database-image", "auto",
 		"auto, build (from Debian packages), published (pull mysql:9), or an image of MySQL 8.4 or 9 in a registry")
 	completeFlag(cmd, "node-image", cobra.FixedCompletions([]string{"auto", "published", "build"},
@@ -237,12 +238,16 @@ func (f *clusterFlags) version(p plan.Plan) (string, error) {
 		return "", badArguments("--kubernetes-version is %s, and the plan begins with %s: give one of them",
 			f.kubernetes, p.Kubernetes)
 	}
+	if offline.IsReference(f.image) && len(p.Upgrades()) > 0 {
+		return "", badArguments("--node-image %s: an upgrade takes its programs from images of all its versions; use "+
+			"auto, published or build", f.image)
+	}
 	for _, v := range append(p.Upgrades(), p.Kubernetes, f.kubernetes) {
 		if err := offline.ValidateImages(v, f.image); err != nil {
 			return "", badArguments("%w", err)
 		}
 	}
-	return cmp.Or(p.Kubernetes, f.kubernetes, offline.DefaultKubernetesVersion), nil
+	return cmp.Or(p.Kubernetes, f.kubernetes, offline.TaggedVersion(f.image), offline.DefaultKubernetesVersion), nil
 }
 
 // existing completes the options of a cluster that exists. No container engine is needed.

@@ -74,7 +74,7 @@ func newBuilder(o Options, run proc.Runner) (*builder, error) {
 		return nil, err
 	}
 	rel, err := releaseOf(o.KubernetesVersion)
-	if err != nil {
+	if err != nil && !offline.IsReference(string(o.Source)) {
 		return nil, err
 	}
 	s := store.Store{Dir: o.CacheDir}
@@ -85,6 +85,9 @@ func newBuilder(o Options, run proc.Runner) (*builder, error) {
 }
 
 func (b *builder) ensure(ctx context.Context) (Image, error) {
+	if offline.IsReference(string(b.opts.Source)) {
+		return b.named(ctx)
+	}
 	if b.opts.Source == Published {
 		return b.published(ctx)
 	}

@@ -57,6 +57,13 @@ func (h *fakeHost) Run(ctx context.Context, c proc.Command) error {
 	case strings.HasPrefix(line, "engine pull "):
 		h.pulls++
 		return h.pull(ctx, c)
+	case strings.HasPrefix(line, "engine run ") && strings.HasSuffix(line, " /kind/version"):
+		version := DefaultVersion
+		if strings.Contains(line, "/other@") {
+			version = "v1.35.0"
+		}
+		_, err := c.Stdout.Write([]byte(version + "\n"))
+		return err
 	case strings.HasPrefix(line, "pkg-config"), strings.HasPrefix(line, "apt-get"):
 		return nil
 	default:
@@ -226,6 +233,8 @@ func TestSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const named = "host:5000/node:v1.37.0"
+	other := "host/other@sha256:" + strings.Repeat("0", 64)
 	tests := []struct {
 		name   string
 		source Source
@@ -241,6 +250,10 @@ func TestSources(t *testing.T) {
 		{"published forced", Published, nil, allow, published, 1},
 		{"published forced and refused", Published, []string{built.Ref}, refuse, "no such host", 1},
 		{"build forced", Build, []string{published, built.Ref}, allow, built.Ref, 0},
+		{"named", named, nil, allow, named, 1},
+		{"named and there", named, []string{named}, refuse, named, 0},
+		{"named and refused", named, []string{built.Ref}, refuse, "no such host", 1},
+		{"another version", Source(other), nil, allow, "--kubernetes-version v1.35.0", 1},
 	}
 	for _, test := range tests {
 		h := &fakeHost{images: make(map[string]bool), pull: test.pull}
@@ -295,7 +308,7 @@ func TestPullIsBounded(t *testing.T) {
 		h.pull = func(ctx context.Context, c proc.Command) error {
 			_, _ = c.Stdout.Write([]byte("first\n"))
 			for range 3 {
-				<-time.After(time.Minute)
+				<-time.After(layer - time.Minute)
 				_, _ = c.Stdout.Write([]byte("layer\n"))
 			}
 			<-ctx.Done()
@@ -303,19 +316,20 @@ func TestPullIsBounded(t *testing.T) {
 		}
 		start = time.Now()
 		_, err = b.ensure(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "no progress for 2m0s") || time.Since(start) != 5*time.Minute {
-			t.Errorf("stalled pull: %v after %s", err, time.Since(start))
+		passed := time.Since(start)
+		if err == nil || !strings.Contains(err.Error(), "no progress for 20m0s") || passed != 4*layer-3*time.Minute {
+			t.Errorf("stalled pull: %v after %s", err, passed)
 		}
 	})
 }
 
 func TestBadOptions(t *testing.T) {
 	tests := map[string]Options{
-		"source \"registry\"":   {Source: "registry", Engine: "docker"},
+		"node image \"registry\"":   {Source: "registry", Engine: "docker"},
 		"container engine":      {},
 		"give both":             {Engine: "docker", Database: offline.Database{Path: "/x"}},
 		"version \"1.37\"":      {KubernetesVersion: "1.37", Engine: "docker"},
-		"auto, published or bu": {Source: "AUTO", Engine: "docker"},
+		"auto, published, bu": {Source: "AUTO", Engine: "docker"},
 	}
 	for word, o := range tests {
 		if _, err := o.withDefaults(); err == nil || !strings.Contains(err.Error(), word) {

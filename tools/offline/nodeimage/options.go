@@ -11,7 +11,7 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/proc"
 )
 
-// Source says where a node image comes from.
+// Source says where a node image comes from. It can also be the name of an image in a registry.
 type Source string
 
 // The sources. Images come from Published or Build; Auto is an option only.
@@ -26,9 +26,10 @@ const (
 
 // Options describe the node image to make.
 type Options struct {
-	// KubernetesVersion is one of the pinned versions, such as "v1.37.0"; empty means DefaultVersion.
+	// KubernetesVersion is such as "v1.37.0", and one of the pinned versions unless Source is an image in a registry;
+	// empty means DefaultVersion.
 	KubernetesVersion string
-	// Source is Auto, Published or Build; empty means Auto.
+	// Source is Auto, Published, Build or an image in a registry; empty means Auto.
 	Source Source
 	// Engine is the client of docker, podman or nerdctl, by name or path.
 	Engine string

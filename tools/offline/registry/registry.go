@@ -22,8 +22,9 @@ const (
 	later = 2 * time.Minute
 )
 
-// Patience returns a context that ends when nothing has come for too long; heard says that something came.
-func Patience(ctx context.Context) (patient context.Context, heard, stop func()) {
+// Patience returns a context that ends when nothing has come for 20 s, or later for a certain time; heard says that
+// something came.
+func Patience(ctx context.Context, later time.Duration) (patient context.Context, heard, stop func()) {
 	patient, cancel := context.WithCancelCause(ctx)
 	begin := time.AfterFunc(first, func() { cancel(fmt.Errorf("nothing came within %s", first)) })
 	silent := time.AfterFunc(first+later, func() { cancel(fmt.Errorf("no progress for %s", later)) })
@@ -46,7 +47,7 @@ func Use(ctx context.Context, ref string, progress io.Writer, use func(digest st
 		return fmt.Errorf("pull an image: %w", err)
 	}
 	fmt.Fprintf(progress, "pull %s\n", named.Name())
-	patient, heard, stop := Patience(ctx)
+	patient, heard, stop := Patience(ctx, later)
 	defer stop()
 	p := &pull{heard: heard, out: progress, name: named.Name()}
 	err = p.use(patient, named, use)

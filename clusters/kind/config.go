@@ -123,8 +123,9 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 	return cfg, nil
 }
 
-// patches returns merge patches for the flags and the fields of a spec. kubeadm's v1beta3 has the flags of a component as
-// a map and v1beta4 as a list, which a patch replaces as a whole; kind applies the patch of the version that it writes.
+// patches returns merge patches for the flags and the fields of a spec. kubeadm's v1beta3 has the flags of a component
+// as a map and v1beta4 as a list, which a patch replaces as a whole; kind applies the patch of the version that it
+// writes.
 func patches(spec clusters.Spec) ([]string, error) {
 	var objects []map[string]any
 	maps3 := map[string]any{"kind": "ClusterConfiguration", "apiVersion": "kubeadm.k8s.io/v1beta3"}

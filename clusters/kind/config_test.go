@@ -60,7 +60,8 @@ func TestConfigGolden(t *testing.T) {
 
 	twin := aSpec()
 	twin.Flags = map[string]map[string]string{
-		"kube-apiserver":          {"feature-gates": "MaxUnavailableStatefulSet=false", "runtime-config": "api/beta=true"},
+		"kube-apiserver": {"feature-gates": "MaxUnavailableStatefulSet=false",
+			"runtime-config": "api/beta=true"},
 		"kube-controller-manager": {"disable-force-detach-on-timeout": "true"},
 	}
 	twin.Kubelet = map[string]any{"maxPods": 50, "featureGates": map[string]bool{"MemoryQoS": false}}

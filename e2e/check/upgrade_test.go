@@ -57,10 +57,13 @@ func upgradeMutations() []mutation {
 		{"nodes are not watched", "upgrade-order", drop(observer("api/nodes", "", history.ObserverOn)), unknown,
 			"api/nodes was never on"},
 
-		{"a node is not drained", "upgrade-order", more(func(t *historytest.Trial) { t.Replaced(historytest.To) }), fail,
-			"The kubelet of node worker3 was replaced by v1.37.0 between +30.000 s and +31.000 s while mysql-1 ran " +
-				"there: the node was not drained."},
-		{"not drained for a patch", "upgrade-order", more(func(t *historytest.Trial) { t.Replaced("v1.36.9") }), pass, ""},
+		{"a node is not drained", "upgrade-order", more(func(t *historytest.Trial) {
+			t.Replaced(historytest.To)
+		}), fail, "The kubelet of node worker3 was replaced by v1.37.0 between +30.000 s and +31.000 s while " +
+			"mysql-1 ran there: the node was not drained."},
+		{"not drained for a patch", "upgrade-order", more(func(t *historytest.Trial) {
+			t.Replaced("v1.36.9")
+		}), pass, ""},
 		{"pods end while it is replaced", "upgrade-order", more(func(t *historytest.Trial) {
 			t.Replaced(historytest.To)
 			t.Evict("mysql-1", 29, 30.2)

@@ -171,17 +171,18 @@ func (r *ruling) judgeDrained(node string, k *kubeletAt) {
 				there = p
 			}
 		}
+		gone := life.End != nil && life.End.Event.Span.NotBefore <= to
 		switch {
-		case there == nil || !there.Status.Running || there.Deleted(), life.End != nil && life.End.Event.Span.NotBefore <= to &&
-			!blind:
-		case life.End != nil && life.End.Event.Span.NotBefore <= to || life.End == nil && blind:
+		case there == nil || !there.Status.Running || there.Deleted() || gone && !blind:
+		case gone || life.End == nil && blind:
 			r.unknown("whether %s was on node %s when its kubelet was replaced is not known: the observer %s was blind",
 				life.Name, node, world.PodsObserver)
 		default:
-			r.violation(Finding{Subject: "node " + node, Node: node, Events: []int64{there.Event.ID, begin.ID, k.event.ID},
-				Span: history.Span{NotBefore: from, NotAfter: to}}, "The kubelet of node %s was replaced by v%s between %s "+
-				"and %s while %s ran there: the node was not drained.", node, k.version, r.clock(from), r.clock(to),
-				life.Name)
+			r.violation(Finding{Subject: "node " + node, Node: node,
+				Events: []int64{there.Event.ID, begin.ID, k.event.ID},
+				Span:   history.Span{NotBefore: from, NotAfter: to}},
+				"The kubelet of node %s was replaced by v%s between %s and %s while %s ran there: the node was not "+
+					"drained.", node, k.version, r.clock(from), r.clock(to), life.Name)
 		}
 	}
 }

@@ -27,7 +27,8 @@ func TestWriteTwin(t *testing.T) {
 	}
 	want := "Twin a of b\n  version: v1.36.3 (there: v1.36.1)\n\nCOPIED\n  kube-apiserver: --feature-gates=A=true\n" +
 		"  kubelets: maxPods\n  PodDisruptionBudget shop/db\n\nNOT COPIED\n  - image "
-	if got := out.String(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "\nkubeconfig: /k\n"+command+"\n") ||
+	end := "\nkubeconfig: /k\n" + command + "\n"
+	if got := out.String(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, end) ||
 		strings.Contains(got, "\x1b") {
 		t.Errorf("%s", got)
 	}

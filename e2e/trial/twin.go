@@ -78,7 +78,8 @@ func setsReady(ctx context.Context, kube kubernetes.Interface, sets []appsv1.Sta
 			return false, "", err
 		}
 		if want := ptr.Deref(set.Spec.Replicas, 1); now.Status.ReadyReplicas < want {
-			state += fmt.Sprintf("%s/%s has %d Ready pods of %d; ", set.Namespace, set.Name, now.Status.ReadyReplicas, want)
+			state += fmt.Sprintf("%s/%s has %d Ready pods of %d; ", set.Namespace, set.Name,
+				now.Status.ReadyReplicas, want)
 		}
 	}
 	return state == "", state, nil

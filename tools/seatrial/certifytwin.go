@@ -119,8 +119,8 @@ func (f *twinFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if exists, err := trial.Exists(ctx, m); err != nil {
 		return err
 	} else if exists {
-		return badArguments("nothing was made: cluster %q exists; `seatrial clean --cluster %s` deletes it, and --cluster "+
-			"names another one", m.ClusterName, m.ClusterName)
+		return badArguments("nothing was made: cluster %q exists; `seatrial clean --cluster %s` deletes it, and "+
+			"--cluster names another one", m.ClusterName, m.ClusterName)
 	}
 	place, err := prepare(ctx, m)
 	if err != nil {
@@ -196,8 +196,8 @@ func (f *twinFlags) write(w io.Writer, context string, place *trial.Place, made 
 		fmt.Sprintf("seatrial certify run --cluster %s --reuse --kubernetes-version %s --key FILE", name, made.Version),
 	}}
 	if to := nextMinor(made.Version); to != "" {
-		t.Commands = append(t.Commands, fmt.Sprintf("seatrial certify upgrade --cluster %s --reuse --keep --from %s --to %s",
-			name, made.Version, to))
+		t.Commands = append(t.Commands, fmt.Sprintf("seatrial certify upgrade --cluster %s --reuse --keep --from %s "+
+			"--to %s", name, made.Version, to))
 	}
 	t.Commands = append(t.Commands, "seatrial clean --cluster "+name)
 	title := fmt.Sprintf("Twin %s of the cluster of context %s: Kubernetes %s, %d workers", name, context, made.Version,

@@ -51,7 +51,8 @@ func TestTwinRefused(t *testing.T) {
 		}
 		got := ask(t, append([]string{"certify", "twin", "--kubeconfig", s.Kubeconfig(t)}, c.args...)...)
 		if got.code != c.code || got.stdout != "" || !strings.Contains(got.stderr, c.want) {
-			t.Errorf("%q: exit code %d, want %d and %q:\n%s%s", c.args, got.code, c.code, c.want, got.stdout, got.stderr)
+			t.Errorf("%q: exit code %d, want %d and %q:\n%s%s", c.args, got.code, c.code, c.want, got.stdout,
+				got.stderr)
 		}
 	}
 }
@@ -101,7 +102,8 @@ func TestTwinOfRealCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"StatefulSet shop/db: containers[].env", "kube-apiserver: --audit-log-maxsize=7",
-		"kubelet: containerLogMaxFiles: 3 there, 5 in the twin", "CSIDriver fast.example.com: podInfoOnMount, storageCapacity, tokenRequests"} {
+		"kubelet: containerLogMaxFiles: 3 there, 5 in the twin",
+		"CSIDriver fast.example.com: podInfoOnMount, storageCapacity, tokenRequests"} {
 		said := false
 		for _, l := range made.Left {
 			said = said || strings.Contains(l.What, want)
@@ -167,7 +169,8 @@ func furnishOriginal(t *testing.T, kube kubernetes.Interface) {
 	cache.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType,
 		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &one}}
 	yes := true
-	_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, create)
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	_, err := kube.CoreV1().Namespaces().Create(ctx, shop, create)
 	errs := []error{err}
 	_, err = kube.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: "fast.example.com"}, Spec: storagev1.CSIDriverSpec{SELinuxMount: &yes,
@@ -201,8 +204,8 @@ func furnishOriginal(t *testing.T, kube kubernetes.Interface) {
 	}
 }
 
-// aboutSets returns what an audit finds about gates, budgets and StatefulSets. It judges the cluster as one of v1.36, so
-// that what v1.37 changes is known, and has one name for the nodes of both clusters.
+// aboutSets returns what an audit finds about gates, budgets and StatefulSets. It judges the cluster as one of v1.36,
+// so that what v1.37 changes is known, and has one name for the nodes of both clusters.
 func aboutSets(t *testing.T, r *reader.Reader, cluster string) []string {
 	t.Helper()
 	c, err := r.Read(t.Context())
@@ -216,8 +219,8 @@ func aboutSets(t *testing.T, r *reader.Reader, cluster string) []string {
 	}
 	var found []string
 	for _, f := range audit.Audit(c, upgrade).Findings {
-		if slices.Contains([]string{"budget-missing", "budget-blocks", "budgets-overlap", "feature-gates", "force-detach",
-			"grace-period", "claim-retention"}, f.Rule) {
+		if slices.Contains([]string{"budget-missing", "budget-blocks", "budgets-overlap", "feature-gates",
+			"force-detach", "grace-period", "claim-retention"}, f.Rule) {
 			text := fmt.Sprintf("%s %s: %s %v", f.Severity, f.Rule, f.What, f.Where)
 			found = append(found, strings.ReplaceAll(text, cluster, "CLUSTER"))
 		}

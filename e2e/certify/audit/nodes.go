@@ -98,8 +98,8 @@ func (c Cluster) Component(name string) []*corev1.Pod {
 // GatesFlag is the flag that sets feature gates.
 const GatesFlag = "feature-gates"
 
-// Flags returns the command line flags of a pod, without dashes. Of one that is given twice the last value counts; those
-// of GatesFlag add up.
+// Flags returns the command line flags of a pod, without dashes. Of one that is given twice the last value counts;
+// those of GatesFlag add up.
 func Flags(p *corev1.Pod) map[string]string {
 	flags := map[string]string{}
 	for _, c := range p.Spec.Containers {

@@ -82,8 +82,8 @@ func (r *Reader) readKubelet(ctx context.Context, one *audit.OnNode) (err error)
 	return errors.Join(err, wrong)
 }
 
-// ReadKubelets reads the configuration of some kubelets through the API server, which needs the right to nodes/proxy. It
-// returns those that could be read, and errors for the others.
+// ReadKubelets reads the configuration of some kubelets through the API server, which needs the right to nodes/proxy.
+// It returns those that could be read, and errors for the others.
 func (r *Reader) ReadKubelets(ctx context.Context, nodes []string) (map[string]map[string]any, error) {
 	all := map[string]map[string]any{}
 	var errs []error

@@ -41,7 +41,8 @@ func (m *maker) objects(namespaces []string) error {
 		return !strings.HasPrefix(namespace, "kube-")
 	}
 	for _, name := range namespaces {
-		if !slices.ContainsFunc(m.Original.StatefulSets, func(s appsv1.StatefulSet) bool { return s.Namespace == name }) {
+		in := func(s appsv1.StatefulSet) bool { return s.Namespace == name }
+		if !slices.ContainsFunc(m.Original.StatefulSets, in) {
 			return fmt.Errorf("namespace %q has no StatefulSet that can be read", name)
 		}
 	}
@@ -211,8 +212,8 @@ func (m *maker) classes() {
 			}
 			class, ok := known[name]
 			if !ok {
-				m.left(ownDisks, "StatefulSet %s/%s: class %q of claims %s, which is not there", set.Namespace, set.Name,
-					name, claim.Name)
+				m.left(ownDisks, "StatefulSet %s/%s: class %q of claims %s, which is not there", set.Namespace,
+					set.Name, name, claim.Name)
 				class = storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: noClass}}
 			}
 			if !ok || claim.Spec.StorageClassName != nil {
@@ -305,7 +306,8 @@ func podFields() map[string]field {
 	return map[string]field{
 		"containers": {is: anything}, "terminationGracePeriodSeconds": {is: anything},
 		"restartPolicy": {is: `"Always"`}, "dnsPolicy": {`"ClusterFirst"`, notHere},
-		"schedulerName": {`"default-scheduler"`, notHere}, "securityContext": {`{}`, "only what is about volumes is copied"},
+		"schedulerName":      {`"default-scheduler"`, notHere},
+		"securityContext":    {`{}`, "only what is about volumes is copied"},
 		"enableServiceLinks": {is: anything}, "automountServiceAccountToken": {is: anything},
 		"initContainers": {why: ownProgram}, "volumes": {why: notRead}, "imagePullSecrets": {why: notRead},
 		"serviceAccount": {is: anything}, "serviceAccountName": {`"default"`, notRead},
@@ -345,7 +347,8 @@ func classFields() map[string]field {
 func driverFields() map[string]field {
 	return map[string]field{
 		"attachRequired": {is: anything}, "fsGroupPolicy": {is: anything}, "seLinuxMount": {is: anything},
-		"requiresRepublish": {is: anything}, "podInfoOnMount": {"true", ownDisks}, "storageCapacity": {"true", ownDisks},
+		"requiresRepublish": {is: anything},
+		"podInfoOnMount":    {"true", ownDisks}, "storageCapacity": {"true", ownDisks},
 		"volumeLifecycleModes": {`["Persistent"]`, ownDisks}, "": {why: ownDisks},
 	}
 }

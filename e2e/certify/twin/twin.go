@@ -45,7 +45,7 @@ type Twin struct {
 	Flags   map[string]map[string]string `json:"flags,omitempty"`   // Of control plane components, by component.
 	Kubelet map[string]any               `json:"kubelet,omitempty"` // Fields of the configuration of all kubelets.
 
-	Driver       *storagev1.CSIDriverSpec       `json:"driver,omitempty"` // Flags of the CSI driver, nil without volumes.
+	Driver       *storagev1.CSIDriverSpec       `json:"driver,omitempty"` // Flags of the CSI driver; nil without one.
 	Classes      []storagev1.StorageClass       `json:"storageClasses"`
 	StatefulSets []appsv1.StatefulSet           `json:"statefulSets"` // Their image is Light or Database.
 	Budgets      []policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
@@ -134,8 +134,8 @@ func (m *maker) shape(pinned []string) error {
 	same := slices.DeleteFunc(slices.Clone(pinned), func(v string) bool { return patchesFrom(is, v) < 0 })
 	if m.Twin.Version == "" {
 		if len(same) == 0 {
-			return fmt.Errorf("no version of v%d.%d is pinned, pinned are %s; in the source tree, `seatrial versions add` "+
-				"pins one", is.Major(), is.Minor(), strings.Join(pinned, ", "))
+			return fmt.Errorf("no version of v%d.%d is pinned, pinned are %s; in the source tree, `seatrial versions "+
+				"add` pins one", is.Major(), is.Minor(), strings.Join(pinned, ", "))
 		}
 		m.Twin.Version = slices.MinFunc(same, nearest)
 	}
@@ -191,7 +191,8 @@ func (m *maker) settings() {
 		}
 		for _, p := range pods[1:] {
 			if d := differing(asMap(audit.Flags(pods[0])), asMap(audit.Flags(p)), copied[component]); len(d) > 0 {
-				m.left("the flags of "+pods[0].Name+" are copied", "other flags of %s: %s", p.Name, strings.Join(d, ", "))
+				m.left("the flags of "+pods[0].Name+" are copied", "other flags of %s: %s", p.Name,
+					strings.Join(d, ", "))
 			}
 		}
 	}
@@ -261,8 +262,8 @@ func Differences(o, t Original) []Left {
 	}
 	for _, gate := range slices.Sorted(maps.Keys(o.Gates)) {
 		if on, known := t.Gates[gate]; known && on != o.Gates[gate] {
-			m.left("no visible flag sets it there, or the versions differ", "feature gate %s of the API server: %t there, "+
-				"%t in the twin", gate, o.Gates[gate], on)
+			m.left("no visible flag sets it there, or the versions differ", "feature gate %s of the API server: %t "+
+				"there, %t in the twin", gate, o.Gates[gate], on)
 		}
 	}
 	a, b := o.Kubelets[o.model()], t.Kubelets[t.model()]

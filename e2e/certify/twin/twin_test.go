@@ -81,7 +81,8 @@ func TestMakeChoice(t *testing.T) {
 func TestMakeNamespaces(t *testing.T) {
 	made, err := Make(original(t), Choice{Pinned: pinned(), Workers: 3, Namespaces: []string{"kube-system"}})
 	must(t, err)
-	if len(made.StatefulSets) != 1 || made.StatefulSets[0].Name != "own" || len(made.Budgets) > 0 || made.Driver != nil {
+	if len(made.StatefulSets) != 1 || made.StatefulSets[0].Name != "own" || len(made.Budgets) > 0 ||
+		made.Driver != nil {
 		t.Errorf("%+v", made)
 	}
 }
@@ -106,8 +107,9 @@ func TestMakeOfNothing(t *testing.T) {
 func TestDifferences(t *testing.T) {
 	api := func(flags ...string) audit.Cluster {
 		return audit.Cluster{Pods: []corev1.Pod{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Labels: map[string]string{"component": "kube-apiserver"}},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Command: flags}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system",
+				Labels: map[string]string{"component": "kube-apiserver"}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Command: flags}}},
 		}}}
 	}
 	there := Original{Cluster: api("--etcd-servers=a", "--audit-log-path=/var/log", "--secure-port=6443"),

@@ -30,6 +30,10 @@ type Spec struct {
 	NodeImage         string // Reference of the node image, present in the engine.
 	KubernetesVersion string // "v1.37.0".
 	RunID             string // The run that makes it; a label, so that clean finds it after a crash.
+	// Flags are flags of control plane components beside the provider's own, without dashes, by component:
+	// "kube-apiserver". Kubelet are fields of the KubeletConfiguration of all nodes. Both can be nil.
+	Flags   map[string]map[string]string
+	Kubelet map[string]any
 }
 
 // Owned is a cluster as found in the engine, running or not.

@@ -80,12 +80,19 @@ func upgrades() []plan.Scenario {
 			},
 		},
 		{
-			Name:    "selftest-upgrade-order",
-			Summary: "Self-test: a worker's kubelet is upgraded before the API server; the verdict must be FAIL.",
+			Name: "selftest-upgrade-order",
+			Summary: "Self-test: a worker's kubelet is upgraded before the API server, and with its pods there; " +
+				"the verdict must be FAIL.",
 			Expect:  "FAIL",
 			Finding: plan.Sign{Check: "upgrade-order", Says: "which is newer than the API server"},
 			Build: func(r *rand.Rand) plan.Plan {
-				return upgrading(r, UpgradeFrom, UpgradeTo, 2, "worker-1")
+				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, "worker-1")
+				for _, s := range p.Steps {
+					if s.Upgrade != nil {
+						s.Upgrade.Undrained = true
+					}
+				}
+				return p
 			},
 		},
 		{

@@ -3,12 +3,15 @@ package kind
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/linux"
@@ -109,10 +112,59 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 			cfg.KubeadmConfigPatches = append(cfg.KubeadmConfigPatches, kubeletCgroupV1)
 		}
 	}
+	own, err := patches(spec)
+	if err != nil {
+		return nil, err
+	}
+	cfg.KubeadmConfigPatches = append(cfg.KubeadmConfigPatches, own...)
 	if p.lacksResource && !strings.HasPrefix(spec.NodeImage, builtImage) {
 		cfg.ContainerdConfigPatches = []string{containerdV2Patch, containerdV3Patch}
 	}
 	return cfg, nil
+}
+
+// patches returns merge patches for the flags and the fields of a spec. kubeadm's v1beta3 has the flags of a component
+// as a map and v1beta4 as a list, which a patch replaces as a whole; kind applies the patch of the version that it
+// writes.
+func patches(spec clusters.Spec) ([]string, error) {
+	var objects []map[string]any
+	maps3 := map[string]any{"kind": "ClusterConfiguration", "apiVersion": "kubeadm.k8s.io/v1beta3"}
+	lists4 := map[string]any{"kind": "ClusterConfiguration", "apiVersion": "kubeadm.k8s.io/v1beta4"}
+	fields := map[string]string{"kube-apiserver": "apiServer", "kube-controller-manager": "controllerManager",
+		"kube-scheduler": "scheduler"}
+	for component, flags := range spec.Flags {
+		field := fields[component]
+		if field == "" {
+			return nil, fmt.Errorf("Spec.Flags: component %q has no flags here; want one of %q", component,
+				slices.Sorted(maps.Keys(fields)))
+		}
+		all := maps.Clone(flags)
+		if component == "kube-controller-manager" {
+			all["enable-hostpath-provisioner"] = "true" // As kind has it.
+		}
+		var list []map[string]string
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			list = append(list, map[string]string{"name": name, "value": all[name]})
+		}
+		maps3[field], lists4[field] = map[string]any{"extraArgs": flags}, map[string]any{"extraArgs": list}
+	}
+	if len(spec.Flags) > 0 {
+		objects = append(objects, maps3, lists4)
+	}
+	if len(spec.Kubelet) > 0 {
+		fields := maps.Clone(spec.Kubelet)
+		fields["kind"] = "KubeletConfiguration"
+		objects = append(objects, fields)
+	}
+	var all []string
+	for _, o := range objects {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("Spec.Flags, Spec.Kubelet: %w", err)
+		}
+		all = append(all, string(text))
+	}
+	return all, nil
 }
 
 // lacksSysResource reports whether CAP_SYS_RESOURCE is outside this process's bounding set, and so outside that of

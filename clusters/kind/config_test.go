@@ -57,6 +57,21 @@ func TestConfigGolden(t *testing.T) {
 	cfg, err = p.config(t.Context(), old)
 	must(t, err)
 	golden(t, "v1.34-cgroup1.json", render(cfg))
+
+	twin := aSpec()
+	twin.Flags = map[string]map[string]string{
+		"kube-apiserver": {"feature-gates": "MaxUnavailableStatefulSet=false",
+			"runtime-config": "api/beta=true"},
+		"kube-controller-manager": {"disable-force-detach-on-timeout": "true"},
+	}
+	twin.Kubelet = map[string]any{"maxPods": 50, "featureGates": map[string]bool{"MemoryQoS": false}}
+	cfg, err = p.config(t.Context(), twin)
+	must(t, err)
+	golden(t, "v1.37-cgroup1-flags.json", render(cfg))
+	twin.Flags = map[string]map[string]string{"etcd": {"quota-backend-bytes": "1"}}
+	if _, err := p.config(t.Context(), twin); err == nil || !strings.Contains(err.Error(), `component "etcd"`) {
+		t.Errorf("flags of etcd: %v", err)
+	}
 }
 
 func TestValidate(t *testing.T) {

@@ -57,6 +57,30 @@ func upgradeMutations() []mutation {
 		{"nodes are not watched", "upgrade-order", drop(observer("api/nodes", "", history.ObserverOn)), unknown,
 			"api/nodes was never on"},
 
+		{"a node is not drained", "upgrade-order", more(func(t *historytest.Trial) {
+			t.Replaced(historytest.To)
+		}), fail, "The kubelet of node worker3 was replaced by v1.37.0 between +30.000 s and +31.000 s while " +
+			"mysql-1 ran there: the node was not drained."},
+		{"not drained for a patch", "upgrade-order", more(func(t *historytest.Trial) {
+			t.Replaced("v1.36.9")
+		}), pass, ""},
+		{"pods end while it is replaced", "upgrade-order", more(func(t *historytest.Trial) {
+			t.Replaced(historytest.To)
+			t.Evict("mysql-1", 29, 30.2)
+			t.Evict("mysql-2", 29, 30.3)
+		}), pass, ""},
+		{"the watch was blind when it was replaced", "upgrade-order", more(func(t *historytest.Trial) {
+			t.Replaced(historytest.To)
+			t.Observer("api/pods", "", "", history.ObserverGap, "", 30.2, 30.5)
+		}), unknown, "whether mysql-1 was on node worker3 when its kubelet was replaced is not known"},
+		{"nobody recorded the replacement", "upgrade-order", then(more(func(t *historytest.Trial) {
+			t.Replaced(historytest.To)
+		}), drop(func(e *history.Event) bool {
+			return e.Kind == history.KindUpgrade && e.Upgrade.Node == "worker3"
+		})), unknown, "when the kubelet of node worker3 was replaced by v1.37.0 was not recorded"},
+		{"pods are not watched", "upgrade-order", drop(observer("api/pods", "", history.ObserverOn)), unknown,
+			"api/pods was never on: whether nodes were drained is not known"},
+
 		{"nothing changed", "version-reached", nil, pass, ""},
 		{"a kubelet goes back", "version-reached", more(func(t *historytest.Trial) {
 			t.Kubelet("worker", historytest.From, history.VerbModified, 43)

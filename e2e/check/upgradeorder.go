@@ -18,8 +18,10 @@ func UpgradeOrder() Check {
 		Name: "upgrade-order",
 		When: Continuous,
 		Promise: "Whenever the API server tells its version, no kubelet is newer, and none more than three minor " +
-			"versions older; every kubelet was upgraded after the API server.",
-		Source:  "Kubernetes documentation, Version Skew Policy, kubelet and kube-apiserver",
+			"versions older; every kubelet was upgraded after the API server, and to another minor version only when " +
+			"no pod of the StatefulSet was on its node.",
+		Source: "Kubernetes documentation, Version Skew Policy, kubelet and kube-apiserver; kubelet (drain pods " +
+			"before a minor version upgrade)",
 		Unit:    "kubelets held against an answer of the API server",
 		Applies: planned(upgradesNodes),
 		judge:   judgeUpgradeOrder,
@@ -100,6 +102,7 @@ func (r *ruling) servers() []answered {
 
 func judgeUpgradeOrder(r *ruling) {
 	servers, byNode, watch := r.servers(), r.kubelets(), r.world.Watch()
+	r.watched("whether nodes were drained is not known", world.PodsObserver)
 	for _, node := range keys(byNode) {
 		for i, k := range byNode[node] {
 			first := false // An earlier answer shows that the API server was upgraded first.
@@ -113,6 +116,9 @@ func judgeUpgradeOrder(r *ruling) {
 					r.judged("node " + node)
 					r.judgeSkew(node, k, s)
 				}
+			}
+			if i > 0 && compareMinor(k.version, byNode[node][i-1].version) != 0 {
+				r.judgeDrained(node, k)
 			}
 			if i > 0 && compareMinor(k.version, byNode[node][i-1].version) > 0 && !first {
 				r.unknown("no answer shows that the API server was at v%d.%d before the kubelet of node %s was, at %s",
@@ -134,6 +140,50 @@ func (r *ruling) judgeSkew(node string, k *kubeletAt, s answered) {
 		r.violation(Finding{Subject: "node " + node, Node: node, Events: []int64{k.event.ID, s.event.ID},
 			Span: hull(history.At(k.event.Span.NotAfter), s.event.Span)}, "At %s the kubelet of node %s was v%s, %s.",
 			r.clock(s.event.Span.NotAfter), node, k.version, what)
+	}
+}
+
+// judgeDrained finds the pods of the StatefulSet that were on a node from before its kubelet was replaced until the new
+// one had told its version.
+func (r *ruling) judgeDrained(node string, k *kubeletAt) {
+	var begin *history.Event
+	for _, e := range r.world.Of(history.KindUpgrade) {
+		u := e.Upgrade
+		if u.Node == node && u.Part == history.UpgradeKubelet && !u.End && e.Span.NotAfter <= k.event.Span.NotAfter {
+			begin = e
+		}
+	}
+	if begin == nil {
+		r.unknown("when the kubelet of node %s was replaced by v%s was not recorded: whether the node was drained is "+
+			"not known", node, k.version)
+		return
+	}
+	from, to := begin.Span.NotBefore, k.event.Span.NotAfter
+	blind := r.world.Watch().Blind(from, to, world.PodsObserver)
+	set := r.world.Sets().Named(r.trial.Plan.Workload.StatefulSet)
+	for _, life := range r.world.Pods().All {
+		if life.Set != set || life.Node != node {
+			continue
+		}
+		var there *world.PodState // Its last state before.
+		for _, p := range life.States {
+			if p.Event.Span.NotAfter < from && !p.Guessed() {
+				there = p
+			}
+		}
+		gone := life.End != nil && life.End.Event.Span.NotBefore <= to
+		switch {
+		case there == nil || !there.Status.Running || there.Deleted() || gone && !blind:
+		case gone || life.End == nil && blind:
+			r.unknown("whether %s was on node %s when its kubelet was replaced is not known: the observer %s was blind",
+				life.Name, node, world.PodsObserver)
+		default:
+			r.violation(Finding{Subject: "node " + node, Node: node,
+				Events: []int64{there.Event.ID, begin.ID, k.event.ID},
+				Span:   history.Span{NotBefore: from, NotAfter: to}},
+				"The kubelet of node %s was replaced by v%s between %s and %s while %s ran there: the node was not "+
+					"drained.", node, k.version, r.clock(from), r.clock(to), life.Name)
+		}
 	}
 }
 

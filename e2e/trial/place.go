@@ -36,13 +36,14 @@ type ClusterOptions struct {
 	DatabaseImage     string // As ImageSource, or an image of MySQL in a registry.
 	CacheDir          string // Where builds are kept; below the user's cache directory when empty.
 	Consent           offline.Consent
-	Upgrades          []string // The versions that nodes will be upgraded to; their node images are made too.
-	Storages          []string // See plan.Storages; programs they need on nodes are built first.
-	NoDatabase        bool     // No workload needs the database image: neither make nor load it.
-	Access            *Access  // Reaches a cluster that was there; ClusterName is then its context. See Bound.
-	Tampers           bool     // A plan corrupts data on purpose.
-	Reuse             bool     // Use an existing cluster of that name, and keep it.
-	Program           string   // Path of the seatrial program; found or built if empty.
+	Upgrades          []string      // The versions that nodes will be upgraded to; their node images are made too.
+	Storages          []string      // See plan.Storages; programs they need on nodes are built first.
+	NoDatabase        bool          // No workload needs the database image: neither make nor load it.
+	Access            *Access       // Reaches a cluster that was there; ClusterName is then its context. See Bound.
+	Tampers           bool          // A plan corrupts data on purpose.
+	Reuse             bool          // Use an existing cluster of that name, and keep it.
+	Program           string        // Path of the seatrial program; found or built if empty.
+	Spec              clusters.Spec // Flags and Kubelet of a cluster that is made.
 	Progress          io.Writer
 	Log               *slog.Logger
 }
@@ -177,6 +178,19 @@ func (p *Place) prepare(ctx context.Context, m ClusterOptions) error {
 	return m.loadDatabase(ctx, p.Cluster, images.Database)
 }
 
+// Exists reports whether there is a cluster of the name of m.
+func Exists(ctx context.Context, m ClusterOptions) (bool, error) {
+	provider, err := m.provider()
+	if err != nil {
+		return false, err
+	}
+	_, err = provider.Open(ctx, m.ClusterName)
+	if errors.Is(err, clusters.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // open opens and locks a cluster that exists. If a cluster to reuse does not exist, p.Cluster stays nil.
 func (p *Place) open(ctx context.Context, m ClusterOptions) error {
 	provider, err := m.provider()
@@ -210,6 +224,7 @@ func (p *Place) create(ctx context.Context, m ClusterOptions, images offline.Ima
 	p.Cluster, err = maker.Create(ctx, clusters.Spec{
 		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node,
 		KubernetesVersion: images.KubernetesVersion, RunID: NewRunID(begin),
+		Flags: m.Spec.Flags, Kubelet: m.Spec.Kubelet,
 	})
 	if err != nil {
 		return fmt.Errorf("make cluster %q: %w", m.ClusterName, err)

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -26,6 +29,7 @@ import (
 	"github.com/seatrial/seatrial/clusters/existing/link"
 	"github.com/seatrial/seatrial/clusters/kind"
 	"github.com/seatrial/seatrial/clusters/nodelogs"
+	"github.com/seatrial/seatrial/e2e/certify/twin"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 	"github.com/seatrial/seatrial/fixtures"
@@ -215,6 +219,21 @@ func drain(evictable bool) fault.Definition {
 		return object.Drain()
 	}
 	return object.Cordon()
+}
+
+// standIn replaces the image of a twin's StatefulSet by one that the nodes have, or by MySQL as a workload has it.
+func standIn(set *appsv1.StatefulSet, nodes []corev1.Node, database string) (err error) {
+	c := &set.Spec.Template.Spec.Containers[0]
+	if c.Image == twin.Database {
+		return mysql.StandIn(set, database)
+	}
+	c.Image, err = light.Image(nodes)
+	return err
+}
+
+// installDisks installs the storage system of a twin and returns the provisioner of its classes.
+func installDisks(ctx context.Context, env fixtures.Env, flags storagev1.CSIDriverSpec) (string, error) {
+	return shareddisk.DriverName, (&shareddisk.Fixture{Env: env}).Furnish(ctx, flags)
 }
 
 func caps(parts Parts) plan.Caps {

@@ -26,11 +26,11 @@ const secondLook = 15 * time.Second
 func newCertify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certify",
-		Short: "Audit a cluster before an upgrade, certify it, or upgrade a kind cluster under load",
+		Short: "Audit a cluster before an upgrade, certify it, make a twin of it, or upgrade a kind cluster under load",
 		Args:  unknownCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAudit(), newCertifyRun(), newCertifyUpgrade())
+	cmd.AddCommand(newAudit(), newCertifyRun(), newTwin(), newCertifyUpgrade())
 	return cmd
 }
 

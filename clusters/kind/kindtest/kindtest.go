@@ -25,6 +25,13 @@ func Shared(name string) string { return cmp.Or(os.Getenv("SEATRIAL_TEST_CLUSTER
 // anew and deleted with the test; SEATRIAL_KEEP=1, or its being shared, keeps it and takes one that was kept.
 func Cluster(t testing.TB, log *slog.Logger, name string, workers int) (clusters.Cluster, string) {
 	t.Helper()
+	return Of(t, log, clusters.Spec{Name: name, Workers: workers})
+}
+
+// Of is Cluster for a spec, to which it adds image, version and run.
+func Of(t testing.TB, log *slog.Logger, spec clusters.Spec) (clusters.Cluster, string) {
+	t.Helper()
+	name := spec.Name
 	image, engine := os.Getenv("SEATRIAL_NODE_IMAGE"), os.Getenv("SEATRIAL_ENGINE")
 	if image == "" || engine == "" {
 		t.Fatal("SEATRIAL_NODE_IMAGE or SEATRIAL_ENGINE is empty; `seatrial setup -o env` prints both")
@@ -50,11 +57,9 @@ func Cluster(t testing.TB, log *slog.Logger, name string, workers int) (clusters
 			}
 		})
 	}
-	version, _, _ := strings.Cut(image[strings.LastIndexByte(image, ':')+1:], "-")
-	c, err := p.Create(t.Context(), clusters.Spec{
-		Name: name, Workers: workers, NodeImage: image, KubernetesVersion: version,
-		RunID: strings.ReplaceAll(name, "-", ""),
-	})
+	spec.NodeImage, spec.RunID = image, strings.ReplaceAll(name, "-", "")
+	spec.KubernetesVersion, _, _ = strings.Cut(image[strings.LastIndexByte(image, ':')+1:], "-")
+	c, err := p.Create(t.Context(), spec)
 	must(t, err)
 	return c, kubeconfig
 }

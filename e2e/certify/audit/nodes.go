@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -82,43 +83,57 @@ func unfitNodes(r *ruling) {
 	}
 }
 
-// component returns the pods of a part of the control plane. Where the control plane is hidden there are none.
-func (s *state) component(name string) []*corev1.Pod {
+// Component returns the pods of a part of the control plane. Where the control plane is hidden there are none.
+func (c Cluster) Component(name string) []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, p := range s.podsIn["kube-system"] {
-		if !ended(p) && (p.Labels["component"] == name || p.Labels["k8s-app"] == name) {
+	for p := range each(c.Pods) {
+		if p.Namespace == metav1.NamespaceSystem && !ended(p) &&
+			(p.Labels["component"] == name || p.Labels["k8s-app"] == name) {
 			pods = append(pods, p)
 		}
 	}
 	return pods
 }
 
-// flagOf returns the last value of a command line flag of a pod, empty for one that is not given.
-func flagOf(p *corev1.Pod, name string) string {
-	value := ""
+// GatesFlag is the flag that sets feature gates.
+const GatesFlag = "feature-gates"
+
+// Flags returns the command line flags of a pod, without dashes. Of one that is given twice the last value counts;
+// those of GatesFlag add up.
+func Flags(p *corev1.Pod) map[string]string {
+	flags := map[string]string{}
 	for _, c := range p.Spec.Containers {
-		for _, arg := range slices.Concat(c.Command, c.Args) {
-			if arg, ok := strings.CutPrefix(arg, "--"+name); ok {
-				if v, ok := strings.CutPrefix(arg, "="); ok {
-					value = v
-				} else if arg == "" {
-					value = "true"
+		words := slices.Concat(c.Command, c.Args)
+		for i, word := range words {
+			word, ok := strings.CutPrefix(word, "--")
+			if !ok {
+				continue
+			}
+			name, value, ok := strings.Cut(word, "=")
+			if !ok {
+				value = "true"
+				if i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") {
+					value = words[i+1]
 				}
 			}
+			if before := flags[name]; name == GatesFlag && before != "" {
+				value = before + "," + value
+			}
+			flags[name] = value
 		}
 	}
-	return value
+	return flags
 }
 
 func forceDetachable(r *ruling) {
-	managers := r.component("kube-controller-manager")
+	managers := r.Component("kube-controller-manager")
 	if len(managers) == 0 {
 		r.unseen("kube-controller-manager has no pod in kube-system: its flags are not visible; ask who runs it for "+
 			"--%s",
 			forceDetach)
 	}
 	for _, p := range managers {
-		value := flagOf(p, forceDetach)
+		value := Flags(p)[forceDetach]
 		if off, err := strconv.ParseBool(value); err == nil && off {
 			continue
 		}

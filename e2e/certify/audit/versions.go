@@ -59,7 +59,7 @@ func versionSkew(r *ruling) {
 		if name == "kube-proxy" {
 			behind = mostBehind
 		}
-		pods := r.component(name)
+		pods := r.Component(name)
 		if len(pods) == 0 {
 			r.unseen("%s has no pod in kube-system: its version is not visible", name)
 		}
@@ -89,7 +89,7 @@ func judgeSkew(r *ruling, where Object, what, version string, behind int) {
 }
 
 func deprecatedAPIs(r *ruling) {
-	if n := len(r.component("kube-apiserver")); n != 1 {
+	if n := len(r.Component("kube-apiserver")); n != 1 {
 		r.unseen("%d API servers have a pod in kube-system; the metrics are those of the one that answered", n)
 	}
 	for _, d := range r.Deprecated {
@@ -166,8 +166,8 @@ type setGate struct {
 func (s *state) setGates() map[string][]setGate {
 	set := map[string][]setGate{}
 	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		for _, p := range s.component(name) {
-			value := flagOf(p, "feature-gates")
+		for _, p := range s.Component(name) {
+			value := Flags(p)[GatesFlag]
 			for pair := range strings.SplitSeq(value, ",") {
 				if gate, on, ok := strings.Cut(strings.TrimSpace(pair), "="); ok {
 					set[gate] = append(set[gate], setGate{object("Pod", p), p.Name, strings.EqualFold(on, "true")})
@@ -175,7 +175,7 @@ func (s *state) setGates() map[string][]setGate {
 			}
 		}
 	}
-	if len(s.component("kube-apiserver")) == 0 {
+	if len(s.Component("kube-apiserver")) == 0 {
 		for _, gate := range slices.Sorted(maps.Keys(s.Gates)) {
 			where := Object{Kind: "API server", Name: s.Version}
 			set[gate] = append(set[gate], setGate{where, "the API server", s.Gates[gate]})

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -79,4 +80,27 @@ func (r *Reader) readKubelet(ctx context.Context, one *audit.OnNode) (err error)
 		}
 	})
 	return errors.Join(err, wrong)
+}
+
+// ReadKubelets reads the configuration of some kubelets through the API server, which needs the right to nodes/proxy.
+// It returns those that could be read, and errors for the others.
+func (r *Reader) ReadKubelets(ctx context.Context, nodes []string) (map[string]map[string]any, error) {
+	all := map[string]map[string]any{}
+	var errs []error
+	for _, node := range nodes {
+		path := "/api/v1/nodes/" + node + "/proxy/configz"
+		body, err := r.kube.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(ctx)
+		var answer struct {
+			Config map[string]any `json:"kubeletconfig"`
+		}
+		if err == nil {
+			err = json.Unmarshal(body, &answer)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("read the configuration of the kubelet of node %s: %w", node, err))
+			continue
+		}
+		all[node] = answer.Config
+	}
+	return all, errors.Join(errs...)
 }

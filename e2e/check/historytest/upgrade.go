@@ -23,7 +23,8 @@ func UpgradePlan() plan.Plan {
 }
 
 // Upgrade is the part of a whole trial that concerns versions and evictions: the API server is upgraded at +14 s, the
-// kubelets at +17 s, +27 s and +37 s, and mysql-0 is evicted at +25 s. The API server reports its version each second.
+// kubelets at +17 s, +27 s and +37 s, and mysql-0 is evicted at +25 s; the others run on a node that stays as it is.
+// The API server reports its version each second.
 func Upgrade() *Trial {
 	t := New(UpgradePlan())
 	t.phases(timetable{steps: []float64{10, 20, 30, 40}, load: 41, heal: 41, healed: 42, settled: 45, audit: 46,
@@ -45,7 +46,7 @@ func Upgrade() *Trial {
 		t.Version(version, s)
 	}
 	t.Set(history.VerbAdded, "mysql", 3, 1)
-	for i, node := range []string{"worker", "worker2", "worker"} {
+	for i, node := range []string{"worker", "worker3", "worker3"} {
 		name := []string{"mysql-0", "mysql-1", "mysql-2"}[i]
 		t.Runs(name, node)
 		t.start(name, 1.1+2*float64(i), 3+2*float64(i))
@@ -65,6 +66,13 @@ func (t *Trial) Kubelet(node, version string, verb history.Verb, at float64) {
 func (t *Trial) Version(version string, at float64) {
 	t.fact("trial", at, at+0.01, history.Event{Kind: history.KindVersion,
 		Version: &history.Version{Component: history.ComponentAPIServer, Version: version}})
+}
+
+// Replaced adds that the kubelet of worker3, with mysql-1 and mysql-2 on it, is replaced from +30 s to +31 s.
+func (t *Trial) Replaced(to string) {
+	t.Kubelet("worker3", From, history.VerbListed, 0.5)
+	t.UpgradePart(2, "worker3", history.UpgradeKubelet, 30, 30.9)
+	t.Kubelet("worker3", to, history.VerbModified, 31)
 }
 
 // UpgradePart adds the begin and the end of a part of a node's upgrade; no end if to is 0.

@@ -118,8 +118,8 @@ func trials() []plan.Scenario {
 		},
 		{
 			Name: "point-in-time",
-			Summary: "A careless operator drops a table of MySQL. A copy is restored from the backup before and brought " +
-				"forward to the last transaction before the drop; the first instance is cloned from it.",
+			Summary: "A careless operator drops a table of MySQL. A copy is restored from an earlier backup and " +
+				"brought forward to the last transaction before the drop; the first instance is cloned from it.",
 			Build: func(r *rand.Rand) plan.Plan {
 				first := 0
 				w, steps := tableDropped(r, plan.Step{

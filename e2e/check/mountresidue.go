@@ -43,7 +43,8 @@ func judgeMountResidue(r *ruling) {
 			continue
 		}
 		name := storage.VolumeAt(life.Place)
-		if pv := storage.PVs[name]; others && (pv == nil || pv.Namespace != namespace) {
+		pv := storage.PVs[name]
+		if others && pv == nil || pv != nil && !slices.Contains([]string{"", namespace}, pv.Namespace) {
 			continue // Pods of other namespaces are not watched.
 		}
 		r.judged("volume " + name)

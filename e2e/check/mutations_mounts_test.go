@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -274,6 +275,8 @@ func residueMutations() []mutation {
 			"was left behind: pod mysql-1 was gone at +33.000 s, and it was still there at"},
 		{"the global mount left behind", "mount-residue", onDisk(left("worker2", "/globalmount")), fail,
 			"The mount of volume pvc-1 as \"/var/lib/kubelet/plugins/kubernetes.io/csi/shared.disk/"},
+		{"those of volumes of another namespace left behind", "mount-residue",
+			onDisk(then(left("worker2", "/globalmount"), editAll(kind(history.KindObject), ofAnother))), pass, ""},
 		{"gone within the bound", "mount-residue", lateUnmount(42.9), pass, ""},
 		{"gone after the bound", "mount-residue", lateUnmount(43.1), fail,
 			"after the bound of 10s had run out at +43.000 s"},
@@ -345,5 +348,12 @@ func inUseMutations() []mutation {
 		{"containers not watched", "unpublish-in-use", onDisk(drop(observer("holdings", "worker2",
 			history.ObserverOn))), unknown, "holdings was never on on node worker2"},
 		{"nothing mounted", "unpublish-in-use", onDisk(drop(kind(history.KindMount))), unknown, "nothing to judge"},
+	}
+}
+
+// ofAnother puts the claim of a volume into another namespace.
+func ofAnother(e *history.Event) {
+	if e.Object.Resource == "persistentvolumes" {
+		e.Object.Raw = bytes.ReplaceAll(e.Object.Raw, []byte(`"namespace":"`), []byte(`"namespace":"another-`))
 	}
 }

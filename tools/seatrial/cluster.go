@@ -141,8 +141,8 @@ func (f *clusterFlags) registerImages(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubernetes, "kubernetes-version", "",
 		"version of the node image (default: the plan's, or "+offline.DefaultKubernetesVersion+")")
 	cmd.Flags().StringVar(&f.image, "node-image", "auto",
-		"auto, published (pull kindest/node), build (from Go modules and Debian packages), or a kind node's image in a "+
-			"registry")
+		"auto, published (pull kindest/node), build (from Go modules and Debian packages), or an image of a kind node "+
+			"in a registry")
 	cmd.Flags().StringVar(&f.database, "database-image", "auto",
 		"auto, build (from Debian packages), published (pull mysql:9), or an image of MySQL 8.4 or 9 in a registry")
 	completeFlag(cmd, "node-image", cobra.FixedCompletions([]string{"auto", "published", "build"},

@@ -325,11 +325,11 @@ func TestPullIsBounded(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	tests := map[string]Options{
-		"node image \"registry\"":   {Source: "registry", Engine: "docker"},
-		"container engine":      {},
-		"give both":             {Engine: "docker", Database: offline.Database{Path: "/x"}},
-		"version \"1.37\"":      {KubernetesVersion: "1.37", Engine: "docker"},
-		"auto, published, bu": {Source: "AUTO", Engine: "docker"},
+		"node image \"registry\"": {Source: "registry", Engine: "docker"},
+		"container engine":        {},
+		"give both":               {Engine: "docker", Database: offline.Database{Path: "/x"}},
+		"version \"1.37\"":        {KubernetesVersion: "1.37", Engine: "docker"},
+		"auto, published, bu":     {Source: "AUTO", Engine: "docker"},
 	}
 	for word, o := range tests {
 		if _, err := o.withDefaults(); err == nil || !strings.Contains(err.Error(), word) {

@@ -59,8 +59,8 @@ func TestTwinRefused(t *testing.T) {
 
 // TestTwinOfRealCluster makes the twin of a cluster with a gate set, budgets and StatefulSets, and audits both.
 func TestTwinOfRealCluster(t *testing.T) {
-	if os.Getenv("SEATRIAL_E2E") != "1" {
-		t.Skip("NOT RUN: a twin of a real cluster; it needs a container engine and a node image: make e2e")
+	if os.Getenv("SEATRIAL_LONG") == "" {
+		t.Skip("NOT RUN: a twin of a real cluster; it needs a container engine and a node image: make long")
 	}
 	const name, other = "seatrial-dev-original", "seatrial-dev-twin"
 	_, original := kindtest.Of(t, slog.New(slog.NewTextHandler(t.Output(), nil)), clusters.Spec{

@@ -81,6 +81,9 @@ func (c *Cluster) join(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(list) == 0 { // The node is gone.
+		return c.kubeconfig, nil
+	}
 	for name, at := range list[0].NetworkSettings.Networks {
 		if _, there := self.NetworkSettings.Networks[name]; !there {
 			if _, err := c.provider.engine.output(ctx, "network", "connect", name, self.ID); err != nil {

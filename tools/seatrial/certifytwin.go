@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/offline"
-	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/certify/reader"
 	"github.com/seatrial/seatrial/e2e/certify/twin"
 	"github.com/seatrial/seatrial/e2e/report"
@@ -193,28 +191,11 @@ func (f *twinFlags) write(w io.Writer, context string, place *trial.Place, made 
 	t := twinned{Twin: made, Cluster: name, Original: context, Kubeconfig: place.Kubeconfig(), Commands: []string{
 		"kubectl " + here + " get pods -A",
 		"seatrial certify audit " + here,
-		fmt.Sprintf("seatrial certify run --cluster %s --reuse --kubernetes-version %s --key FILE", name, made.Version),
+		"seatrial clean --cluster " + name,
 	}}
-	if to := nextMinor(made.Version); to != "" {
-		t.Commands = append(t.Commands, fmt.Sprintf("seatrial certify upgrade --cluster %s --reuse --keep --from %s "+
-			"--to %s", name, made.Version, to))
-	}
-	t.Commands = append(t.Commands, "seatrial clean --cluster "+name)
 	title := fmt.Sprintf("Twin %s of the cluster of context %s: Kubernetes %s, %d workers", name, context, made.Version,
 		made.Workers)
 	return writeAs(w, f.output, t, []string{name}, func() error {
 		return report.WriteTwin(w, title, made, append([]string{"kubeconfig: " + t.Kubeconfig}, t.Commands...))
 	})
-}
-
-// nextMinor returns the version that a version can be upgraded to: the default, or the newest pinned one; empty without
-// one.
-func nextMinor(from string) string {
-	upgrade, err := audit.ParseUpgrade(from, "")
-	for _, v := range append([]string{offline.DefaultKubernetesVersion}, offline.KubernetesVersions()...) {
-		if err == nil && strings.HasPrefix(v, upgrade.To()+".") {
-			return v
-		}
-	}
-	return ""
 }

@@ -185,6 +185,7 @@ reproducible: ## Build the release of the last commit twice, in two directories,
 
 install-check: ## Run a release of this architecture in an empty container, and as a user in the group docker; 15 min
 	@$(MAKE) release ARCHITECTURES=$$(go env GOARCH) RELEASED=linux-$$(go env GOARCH)
+	@$(MAKE) build && bin/seatrial setup -o env >/dev/null # All images are there to be saved.
 	@SEATRIAL_RELEASE=$(CURDIR)/bin/release/seatrial-linux-$$(go env GOARCH) \
 		go test -count=1 -v -timeout 1h -run '^TestInstalled$$' ./tools/seatrial
 

@@ -45,6 +45,25 @@ func onOneNode(fencing string) plan.Workload {
 	return w
 }
 
+// pinned is onOneNode with every pod bound to the node of the first, so that it comes back there.
+func pinned(fencing string) plan.Workload {
+	w := onOneNode(fencing)
+	w.Pinned, w.Packed = true, false
+	return w
+}
+
+// How long the databases may take to settle at the end of a trial.
+const (
+	allBack  = 4 * time.Minute  // Every pod comes back, and the databases recover side by side.
+	noneBack = 20 * time.Second // No write can succeed: the tables are gone.
+)
+
+// settling gives a trial so long to settle.
+func settling(within time.Duration, p plan.Plan) plan.Plan {
+	p.Bounds.Settle = plan.Duration(within)
+	return p
+}
+
 // diskTrial is a trial with time for five databases that recover at once on a loaded machine.
 func diskTrial(w plan.Workload, steps ...plan.Step) plan.Plan {
 	p := Trial(w, steps...)
@@ -73,14 +92,13 @@ func moved(bound time.Duration) []plan.Step {
 	return each(forced, func(i int) plan.Step { return Await(plan.AwaitMoved, i, bound) })
 }
 
-// unstaging waits until the unstage of every volume has begun.
-func unstaging() []plan.Step {
-	return each(forced, func(i int) plan.Step {
-		s := Await(plan.AwaitCSIBegin, i, 2*time.Minute)
-		s.Await.RPC = "NodeUnstageVolume"
-		return s
-	})
+// called waits until a call of the driver has begun or ended for every volume.
+func called(moment, rpc string, bound time.Duration) []plan.Step {
+	return each(forced, func(i int) plan.Step { return awaitCSI(moment, rpc, i, bound) })
 }
+
+// unstaging waits until the unstage of every volume has begun.
+func unstaging() []plan.Step { return called(plan.AwaitCSIBegin, "NodeUnstageVolume", 2*time.Minute) }
 
 // notReady waits until the node of the first pod is not Ready.
 func notReady() plan.Step { return Await(plan.AwaitNotReady, 0, 3*time.Minute) }
@@ -103,9 +121,8 @@ func stranded() plan.Step {
 
 // control is a trial around stranded pods.
 func control(r *rand.Rand, w plan.Workload, hurt plan.Step) plan.Plan {
-	p := diskTrial(w, Load(100+r.IntN(100)), Checksum("before"), hurt, Load(20), Checksum("after"), Load(20))
-	p.Bounds.Settle = plan.Duration(4 * time.Minute) // Every pod comes back, and the databases recover side by side.
-	return p
+	return settling(allBack, diskTrial(w, Load(100+r.IntN(100)), Checksum("before"), hurt, Load(20),
+		Checksum("after"), Load(20)))
 }
 
 // detachCases are about volumes that are detached from a node that has them mounted.
@@ -206,11 +223,9 @@ func detachCases() []plan.Case {
 				hold := plan.Params{"rpc": "NodeUnstageVolume", "act": "hold", "every": true}
 				slow := CSIPoint(hold, 0, 15*time.Minute, append(deleted(), unstaging()...)...)
 				slow.Fault.Hold = plan.Duration(7 * time.Minute)
-				p := diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Checksum("before"),
+				return settling(allBack, diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Checksum("before"),
 					Within("cordon", 0, 20*time.Minute, append([]plan.Step{slow}, moved(4*time.Minute)...)...),
-					Load(50), readBack(), Checksum("after"))
-				p.Bounds.Settle = plan.Duration(4 * time.Minute)
-				return p
+					Load(50), readBack(), Checksum("after")))
 			},
 			Report:   "kubernetes/kubernetes issue 106710",
 			Affected: "before pull request 110721, as reported; none was run",
@@ -271,11 +286,9 @@ func detachCases() []plan.Case {
 				"and the node finds nothing to write to when it is started again.",
 			Build: func(r *rand.Rand) plan.Plan {
 				during := append(moved(4*time.Minute), Load(50))
-				p := diskTrial(onOneNode("single"), Load(100+r.IntN(100)), Checksum("before"),
+				return settling(allBack, diskTrial(onOneNode("single"), Load(100+r.IntN(100)), Checksum("before"),
 					Within("node-stop", 0, 16*time.Minute, notReady(),
-						Within("out-of-service", 0, 8*time.Minute, during...)), Load(50), readBack(), Checksum("after"))
-				p.Bounds.Settle = plan.Duration(4 * time.Minute)
-				return p
+						Within("out-of-service", 0, 8*time.Minute, during...)), Load(50), readBack(), Checksum("after")))
 			},
 			Report:   "KEP-2268",
 			Affected: "none: this is what the taint is for",
@@ -374,8 +387,6 @@ func kubeletCases() []plan.Case {
 			Summary: "A pod is deleted and made again on the same node, and the kubelet is killed in between at " +
 				"each of five moments: every time the pod must come up on its volume.",
 			Build: func(r *rand.Rand) plan.Plan {
-				w := onOneNode("single")
-				w.Pinned, w.Packed = true, false
 				steps := []plan.Step{Load(50 + r.IntN(50)), Checksum("before"), deletedAndKilled(10), Load(20),
 					Checksum("after")}
 				for _, rpc := range []string{
@@ -389,7 +400,7 @@ func kubeletCases() []plan.Case {
 					steps = append(steps, CSIPoint(delay, 0, 6*time.Minute, kill, Load(10)), Load(20),
 						Checksum("after"))
 				}
-				return diskTrial(w, steps...)
+				return diskTrial(pinned("single"), steps...)
 			},
 			Report:   "Kubernetes documentation, StatefulSet, stable storage: a pod comes back on its volume",
 			Affected: "none known",

@@ -11,28 +11,23 @@ import (
 // dropped has every pod come up again, meets each within a call of the driver that does not end well, and scales the
 // StatefulSet to 0 then: what was staged and published by halves must be taken down again.
 func dropped(r *rand.Rand, call plan.Params) plan.Plan {
-	w := onOneNode("single")
-	w.Pinned, w.Packed = true, false
 	call["every"] = true
-	begun := each(forced, func(i int) plan.Step {
-		s := Await(plan.AwaitCSIBegin, i, 3*time.Minute)
-		s.Await.RPC = call["rpc"].(string)
-		return s
-	})
+	begun := called(plan.AwaitCSIBegin, call["rpc"].(string), 3*time.Minute)
 	during := slices.Concat(deleted(), begun, []plan.Step{Scale(0)})
-	p := diskTrial(w, Load(100+r.IntN(100)), Checksum("before"), CSIPoint(call, 0, 10*time.Minute, during...),
-		Scale(forced), Load(50), Checksum("after"))
-	p.Bounds.Settle = plan.Duration(4 * time.Minute)
-	return p
+	return settling(allBack, diskTrial(pinned("single"), Load(100+r.IntN(100)), Checksum("before"),
+		CSIPoint(call, 0, 10*time.Minute, during...), Scale(forced), Load(50), Checksum("after")))
+}
+
+// remounted has every pod deleted and made again on its node, with calls of the driver that take all rows from it.
+func remounted(r *rand.Rand, call plan.Params) plan.Plan {
+	call["every"], call["times"] = true, forced
+	during := append(deleted(), called(plan.AwaitCSIEnd, call["rpc"].(string), 3*time.Minute)...)
+	return settling(noneBack, diskTrial(pinned("single"), Load(100+r.IntN(100)), Checksum("before"),
+		CSIPoint(call, 0, 8*time.Minute, during...), readBack()))
 }
 
 // againCases are about volumes that are mounted again, or taken down, after something came in between.
 func againCases() []plan.Case {
-	pinned := func(fencing string) plan.Workload {
-		w := onOneNode(fencing)
-		w.Pinned, w.Packed = true, false
-		return w
-	}
 	return []plan.Case{
 		{
 			// The kubelet never learns that the disk was detached meanwhile: when it is attached again, the kubelet
@@ -52,16 +47,7 @@ func againCases() []plan.Case {
 			Summary: "Pods are deleted and made again on their node, and NodePublish says that it mounted their " +
 				"volumes, and did not: the databases begin anew on the node's own disk.",
 			Build: func(r *rand.Rand) plan.Plan {
-				lie := plan.Params{"rpc": "NodePublishVolume", "act": "lie", "every": true, "times": forced}
-				published := each(forced, func(i int) plan.Step {
-					s := Await(plan.AwaitCSIEnd, i, 3*time.Minute)
-					s.Await.RPC = "NodePublishVolume"
-					return s
-				})
-				p := diskTrial(pinned("single"), Load(100+r.IntN(100)), Checksum("before"),
-					CSIPoint(lie, 0, 8*time.Minute, slices.Concat(deleted(), published)...), readBack())
-				p.Bounds.Settle = plan.Duration(20 * time.Second) // No write can succeed: the tables are gone.
-				return p
+				return remounted(r, plan.Params{"rpc": "NodePublishVolume", "act": "lie"})
 			},
 			Report: "kubernetes/kubernetes issue 109955",
 		},

@@ -39,9 +39,7 @@ func claimCases() []plan.Case {
 						Bound: plan.Duration(time.Minute)})
 				}
 				gone := each(forced, func(i int) plan.Step { return Await(plan.AwaitClaimGone, i, time.Minute) })
-				p := emptied(r, slices.Concat(during, gone), readBack())
-				p.Bounds.Settle = plan.Duration(20 * time.Second) // No write can succeed: the tables are gone.
-				return p
+				return settling(noneBack, emptied(r, append(during, gone...), readBack()))
 			},
 			Report:   report,
 			Affected: allVersions + ": it is documented",
@@ -68,10 +66,9 @@ func claimCases() []plan.Case {
 			Build: func(r *rand.Rand) plan.Plan {
 				w := MySQL(2)
 				w.WhenScaled, w.LocalVolumes = plan.PolicyDelete, [][]int{{w.VolumeMiB}, {w.VolumeMiB}}
-				p := Trial(w, Load(100+r.IntN(100)), Checksum("before"), Scale(1), observed(Scale(2)),
-					Await(plan.AwaitPending, 1, time.Minute), still(5*time.Second), recycle(), settled(), readBack())
-				p.Bounds.Settle = plan.Duration(20 * time.Second) // The tables of one are gone.
-				return p
+				return settling(noneBack, Trial(w, Load(100+r.IntN(100)), Checksum("before"), Scale(1),
+					observed(Scale(2)), Await(plan.AwaitPending, 1, time.Minute), still(5*time.Second), recycle(),
+					settled(), readBack()))
 			},
 			Report: "Kubernetes documentation, Persistent Volumes, Reclaiming", Affected: allVersions +
 				": it is documented", Fixed: "none: whoever recycles a volume gives up its data",
@@ -89,10 +86,8 @@ func retained(name, done string, steps func(*plan.Workload) []plan.Step) plan.Ca
 		Build: func(r *rand.Rand) plan.Plan {
 			w := onOneNode("single")
 			change := steps(&w)
-			p := diskTrial(w, slices.Concat([]plan.Step{Load(100 + r.IntN(100)), Checksum("before")}, change,
-				[]plan.Step{readBack()})...)
-			p.Bounds.Settle = plan.Duration(20 * time.Second) // No write can succeed: the tables are gone.
-			return p
+			return settling(noneBack, diskTrial(w, slices.Concat([]plan.Step{Load(100 + r.IntN(100)),
+				Checksum("before")}, change, []plan.Step{readBack()})...))
 		},
 		Report:   "KEP-1847",
 		Affected: allVersions + ": it is documented",

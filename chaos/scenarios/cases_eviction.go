@@ -16,10 +16,8 @@ func evicted(r *rand.Rand, way, after []plan.Step) plan.Plan {
 	w.EvictAfter = plan.Duration(30 * time.Second)
 	told := each(forced, func(i int) plan.Step { return Await(plan.AwaitTerminating, i, 3*time.Minute) })
 	during := slices.Concat([]plan.Step{notReady()}, told, []plan.Step{still(time.Minute), Load(20)}, way)
-	p := diskTrial(w, slices.Concat([]plan.Step{Load(100 + r.IntN(100)), Checksum("before"),
-		Within("node-partition", 0, 30*time.Minute, during...)}, after, []plan.Step{Load(50)})...)
-	p.Bounds.Settle = plan.Duration(4 * time.Minute) // Every pod comes back, and the databases recover side by side.
-	return p
+	return settling(allBack, diskTrial(w, slices.Concat([]plan.Step{Load(100 + r.IntN(100)), Checksum("before"),
+		Within("node-partition", 0, 30*time.Minute, during...)}, after, []plan.Step{Load(50)})...))
 }
 
 // evictionCases are about pods that are evicted from a node that lost its heartbeat, and the ways out of that. All

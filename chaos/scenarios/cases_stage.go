@@ -2,8 +2,6 @@ package scenarios
 
 import (
 	"math/rand/v2"
-	"slices"
-	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 )
@@ -20,19 +18,7 @@ func stageCases() []plan.Case {
 			Summary: "Pods are deleted and made again on their node, and their disks cannot be read for the moment " +
 				"in which mount-utils looks for a file system: it formats them, and every row is gone.",
 			Build: func(r *rand.Rand) plan.Plan {
-				w := onOneNode("single")
-				w.Pinned, w.Packed = true, false
-				unready := plan.Params{"rpc": "NodeStageVolume", "act": "unready", "every": true, "times": forced}
-				staged := each(forced, func(i int) plan.Step {
-					s := Await(plan.AwaitCSIEnd, i, 3*time.Minute)
-					s.Await.RPC = "NodeStageVolume"
-					return s
-				})
-				during := slices.Concat(deleted(), staged)
-				p := diskTrial(w, Load(100+r.IntN(100)), Checksum("before"),
-					CSIPoint(unready, 0, 8*time.Minute, during...), readBack())
-				p.Bounds.Settle = plan.Duration(20 * time.Second) // No write can succeed: the tables are gone.
-				return p
+				return remounted(r, plan.Params{"rpc": "NodeStageVolume", "act": "unready"})
 			},
 			Report: "kubernetes/kubernetes issue 142243; seen in hetznercloud/csi-driver issue 1346 and " +
 				"longhorn/longhorn issue 14042",

@@ -54,14 +54,13 @@ func trials() []plan.Scenario {
 				"disks that could move: every step of attach, stage, publish and back is judged.",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 2
-				faults := []plan.Step{
+				steps := inTurn(r,
 					Fault("kubelet-kill", r.IntN(replicas), 3*time.Second, 2*time.Minute),
 					Fault("runtime-kill", r.IntN(replicas), 3*time.Second, 2*time.Minute),
 					Fault("node-partition", r.IntN(replicas), 2*time.Second, 3*time.Minute),
 					Fault("node-reboot", r.IntN(replicas), 5*time.Second, 4*time.Minute),
-				}
-				shuffle(r, faults)
-				return Trial(eitherFileSystem(r, Disk(replicas, "single")), oneByOne(faults)...)
+				)
+				return Trial(eitherFileSystem(r, Disk(replicas, "single")), steps...)
 			},
 		},
 		{
@@ -107,13 +106,11 @@ func trials() []plan.Scenario {
 				"what it acknowledged is there when it goes on.",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 2
-				faults := []plan.Step{
+				return Trial(MySQL(replicas), inTurn(r,
 					Fault("container-freeze", r.IntN(replicas), 3*time.Second, 4*time.Minute),
 					Fault("container-freeze", r.IntN(replicas), 30*time.Second, 4*time.Minute),
 					Fault("container-kill", r.IntN(replicas), 3*time.Second, 4*time.Minute),
-				}
-				shuffle(r, faults)
-				return Trial(MySQL(replicas), oneByOne(faults)...)
+				)...)
 			},
 		},
 		{
@@ -133,14 +130,12 @@ func trials() []plan.Scenario {
 				"the database is frozen and the node reboots; each sees of the others what its level allows.",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 2
-				faults := []plan.Step{
+				return Trial(transacting(replicas), inTurn(r,
 					Fault("kubelet-kill", r.IntN(replicas), 3*time.Second, 2*time.Minute),
 					Fault("container-kill", r.IntN(replicas), 3*time.Second, 4*time.Minute),
 					Fault("container-freeze", r.IntN(replicas), 3*time.Second, 4*time.Minute),
 					Fault("node-reboot", r.IntN(replicas), 5*time.Second, 4*time.Minute),
-				}
-				shuffle(r, faults)
-				return Trial(transacting(replicas), oneByOne(faults)...)
+				)...)
 			},
 		},
 		{
@@ -234,6 +229,12 @@ func shuffled(r *rand.Rand, commits int, faults []plan.Step) []plan.Step {
 		steps = append(steps, Checksum("before"), f, Load(commits), Checksum("after"))
 	}
 	return steps
+}
+
+// inTurn is oneByOne in an order that the seed chooses.
+func inTurn(r *rand.Rand, faults ...plan.Step) []plan.Step {
+	shuffle(r, faults)
+	return oneByOne(faults)
 }
 
 func eitherFileSystem(r *rand.Rand, w plan.Workload) plan.Workload {
@@ -364,9 +365,8 @@ func selftests() []plan.Scenario {
 				w.Silent = true
 				starved := Load(20)
 				starved.Bound = plan.Duration(15 * time.Second) // It never ends before its bound.
-				p := Trial(w, starved, Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute))
-				p.Bounds.Settle = plan.Duration(20 * time.Second) // The clients never write again.
-				return p
+				return settling(noneBack,                       // The clients never write again.
+					Trial(w, starved, Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute)))
 			},
 		},
 	}

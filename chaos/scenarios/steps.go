@@ -112,6 +112,13 @@ func Await(what string, ordinal int, bound time.Duration) plan.Step {
 	return plan.Step{Do: plan.ActionAwait, Await: a, Bound: plan.Duration(bound)}
 }
 
+// awaitCSI waits until a call of the driver has begun or ended, see plan.AwaitCSIBegin and plan.AwaitCSIEnd.
+func awaitCSI(moment, rpc string, ordinal int, bound time.Duration) plan.Step {
+	s := Await(moment, ordinal, bound)
+	s.Await.RPC = rpc
+	return s
+}
+
 // settled waits until the StatefulSet is as last requested.
 func settled() plan.Step { return Await(plan.AwaitSettled, 0, changeBound) }
 

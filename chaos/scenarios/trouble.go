@@ -17,25 +17,21 @@ func troubles() []plan.Scenario {
 			Name: "control-plane-trouble",
 			Summary: "API server and etcd killed, etcd stopped, controller manager and scheduler frozen, scheduler " +
 				"stopped, one after another, MySQL under load; then scale 2 to 1 to 2.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
-				faults := []plan.Step{
+				return Trial(MySQL(replicas), inTurn(r,
 					Fault("apiserver-kill", 0, 3*time.Second, 5*time.Minute),
 					Fault("etcd-kill", 0, 3*time.Second, 5*time.Minute),
 					Fault("etcd-stop", 0, 10*time.Second, 5*time.Minute),
 					Fault("manager-freeze", 0, 10*time.Second, 5*time.Minute),
 					Fault("scheduler-freeze", 0, 10*time.Second, 5*time.Minute),
 					Fault("scheduler-stop", 0, 10*time.Second, 5*time.Minute),
-				}
-				shuffle(r, faults)
-				return Trial(MySQL(replicas), oneByOne(faults)...)
+				)...)
 			},
 		},
 		{
 			Name: "node-trouble",
 			Summary: "kubelet frozen, containerd stopped, kube-proxy killed, a pod cut off from DNS, a node cut off " +
 				"from the other, paused, crashed, one after another, MySQL under load; then scale 2 to 1 to 2.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				isolated := r.IntN(replicas)
 				faults := slices.Concat(nodeTroubles(r, replicas), []plan.Step{
@@ -44,8 +40,7 @@ func troubles() []plan.Scenario {
 					With(Fault("node-isolate", isolated, 10*time.Second, 3*time.Minute),
 						plan.Params{"peer": (isolated + 1) % replicas}),
 				})
-				shuffle(r, faults)
-				return Trial(MySQL(replicas), oneByOne(faults)...)
+				return Trial(MySQL(replicas), inTurn(r, faults...)...)
 			},
 		},
 		{
@@ -53,11 +48,9 @@ func troubles() []plan.Scenario {
 			Name: "node-trouble-disk",
 			Summary: "kubelet frozen, containerd stopped, the node paused and crashed, one after another, MySQL on " +
 				"disks that could move; none may move, and each is staged and published in order again.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
-				faults := nodeTroubles(r, replicas)
-				shuffle(r, faults)
-				return Trial(eitherFileSystem(r, Disk(replicas, "single")), oneByOne(faults)...)
+				steps := inTurn(r, nodeTroubles(r, replicas)...)
+				return Trial(eitherFileSystem(r, Disk(replicas, "single")), steps...)
 			},
 		},
 		{
@@ -65,15 +58,13 @@ func troubles() []plan.Scenario {
 			Name: "slow-mount",
 			Summary: "All MySQL instances of a node are deleted, and the stage of one's disk hangs for a minute: the " +
 				"others are Ready and take writes meanwhile, and that one is after it.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				const replicas = 3
 				w := Disk(replicas, "single")
 				w.Pinned, w.Parallel = true, true
 				slow := r.IntN(replicas)
-				hangs := Await(plan.AwaitCSIBegin, slow, time.Minute)
-				hangs.Await.RPC = "NodeStageVolume"
-				during := append(each(replicas, deletePod), hangs)
+				during := append(each(replicas, deletePod),
+					awaitCSI(plan.AwaitCSIBegin, "NodeStageVolume", slow, time.Minute))
 				for i := range replicas {
 					if i != slow {
 						during = append(during, Await(plan.AwaitReady, i, time.Minute))
@@ -91,7 +82,6 @@ func troubles() []plan.Scenario {
 			Name: "object-trouble",
 			Summary: "A node is drained, a quota keeps a deleted pod from coming back for a while, and a claim is " +
 				"deleted under its MySQL instance: claim and volume stay while the instance writes.",
-			Expect: "PASS",
 			Build: func(r *rand.Rand) plan.Plan {
 				missing := r.IntN(replicas)
 				return Trial(MySQL(replicas), Load(100), Checksum("before"),

@@ -70,8 +70,8 @@ func ReadFile(pv, file string, page int64) (seen FileView, err error) {
 	return seen, nil
 }
 
-// flip flips bytes of the page in the middle of a file and reads the page back from disk.
-func flip(root, file string) (_ *Damage, err error) {
+// damageFile has act damage a file, given its size.
+func damageFile(root, file string, act func(f *os.File, size int64) (*Damage, error)) (d *Damage, err error) {
 	f, err := openFile(root, file, os.O_RDWR|unix.O_SYNC)
 	if err != nil {
 		return nil, err
@@ -81,12 +81,21 @@ func flip(root, file string) (_ *Damage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	number, page, err := middle(f, info.Size()/pageSize)
+	if d, err = act(f, info.Size()); err != nil {
+		return nil, fmt.Errorf("damage file %q: %w", file, err)
+	}
+	d.File = file
+	return d, nil
+}
+
+// flip flips bytes of the page in the middle of a file and reads the page back from disk.
+func flip(f *os.File, size int64) (*Damage, error) {
+	number, page, err := middle(f, size/pageSize)
 	if err != nil {
-		return nil, fmt.Errorf("choose a page of %q: %w", file, err)
+		return nil, fmt.Errorf("choose a page: %w", err)
 	}
 	d := &Damage{
-		File: file, Page: number, Offset: number*pageSize + flipOffset, Length: flipLength, Before: digest(page),
+		Page: number, Offset: number*pageSize + flipOffset, Length: flipLength, Before: digest(page),
 	}
 	for i := range flipLength {
 		page[flipOffset+i] ^= 0xff
@@ -99,7 +108,7 @@ func flip(root, file string) (_ *Damage, err error) {
 	}
 	// The next read must come from the disk.
 	if err := linux.Forget(int(f.Fd()), d.Offset-flipOffset, pageSize); err != nil {
-		return nil, fmt.Errorf("drop page %d of %q from the page cache: %w", number, file, err)
+		return nil, fmt.Errorf("drop page %d from the page cache: %w", number, err)
 	}
 	if _, err := f.ReadAt(page, number*pageSize); err != nil {
 		return nil, err
@@ -125,25 +134,16 @@ func middle(f io.ReaderAt, pages int64) (int64, []byte, error) {
 }
 
 // truncate cuts the second half of a file's pages off.
-func truncate(root, file string) (_ *Damage, err error) {
-	f, err := openFile(root, file, os.O_RDWR|unix.O_SYNC)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	keep := info.Size() / pageSize / 2 * pageSize
+func truncate(f *os.File, size int64) (*Damage, error) {
+	keep := size / pageSize / 2 * pageSize
 	if keep == 0 {
-		return nil, fmt.Errorf("file %q has %d bytes: use one of two pages at least", file, info.Size())
+		return nil, fmt.Errorf("it has %d bytes: use one of two pages at least", size)
 	}
 	h := sha256.New()
-	if _, err := io.Copy(h, io.NewSectionReader(f, keep, info.Size()-keep)); err != nil {
+	if _, err := io.Copy(h, io.NewSectionReader(f, keep, size-keep)); err != nil {
 		return nil, err
 	}
-	d := &Damage{File: file, Offset: keep, Length: info.Size() - keep, Before: hex.EncodeToString(h.Sum(nil))}
+	d := &Damage{Offset: keep, Length: size - keep, Before: hex.EncodeToString(h.Sum(nil))}
 	if err := f.Truncate(keep); err != nil {
 		return nil, err
 	}

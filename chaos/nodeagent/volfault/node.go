@@ -97,9 +97,9 @@ func (n *Node) inflict(ctx context.Context, kind Kind, owner undo.Owner, file st
 	case ReadOnly:
 		r.Killed, err = n.makeReadOnly(ctx, owner, v)
 	case Flip:
-		r.Damage, err = flip(root, file)
+		r.Damage, err = damageFile(root, file, flip)
 	case Truncate:
-		r.Damage, err = truncate(root, file)
+		r.Damage, err = damageFile(root, file, truncate)
 	default:
 		err = fmt.Errorf("kind %q is not known: use one of %q", kind, Kinds())
 	}

@@ -89,17 +89,9 @@ func (f *auditFlags) check() error {
 
 func (f *auditFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	begun := time.Now()
-	access, name, err := f.access.access(stderr)
+	r, access, name, err := f.access.read(ctx, "audit", stderr)
 	if err != nil {
 		return err
-	}
-	config, err := clientConfig(f.access.kubeconfig, name)
-	if err != nil {
-		return err
-	}
-	r, err := reader.Open(ctx, config)
-	if err != nil {
-		return fmt.Errorf("audit the cluster of context %q: %w", name, err)
 	}
 	upgrade, err := audit.ParseUpgrade(r.Version, f.to)
 	if err != nil {

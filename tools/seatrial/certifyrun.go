@@ -72,7 +72,7 @@ certificate. The password of an encrypted key is read from $` + passwordVariable
 		profiles = append(profiles, fmt.Sprintf("%s (%s)", p.Name, p.Summary))
 	}
 	cmd.Flags().StringVar(&f.profile, "profile", "quick", strings.Join(profiles, ", "))
-	completeFlag(cmd, "profile", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "profile", oneOf(names...))
 	cmd.Flags().StringVar(&f.audit.to, "to", "", "minor version to upgrade to, for example "+
 		"v1.37 (default: the next one)")
 	cmd.Flags().StringVar(&f.key, "key", "", "private key that signs, Ed25519 or ECDSA P-256: of OpenSSH, "+

@@ -78,17 +78,9 @@ type twinned struct {
 }
 
 func (f *twinFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	_, name, err := f.original.access(stderr)
+	r, _, name, err := f.original.read(ctx, "read", stderr)
 	if err != nil {
 		return err
-	}
-	config, err := clientConfig(f.original.kubeconfig, name)
-	if err != nil {
-		return err
-	}
-	r, err := reader.Open(ctx, config)
-	if err != nil {
-		return fmt.Errorf("read the cluster of context %q: %w", name, err)
 	}
 	original, err := readOriginal(ctx, r, stderr)
 	if err != nil {

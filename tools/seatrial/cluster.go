@@ -23,6 +23,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/clusters/offline"
+	"github.com/seatrial/seatrial/e2e/certify/reader"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
@@ -110,6 +111,25 @@ func (f *accessFlags) access(out io.Writer) (trial.Access, string, error) {
 	return a, name, nil
 }
 
+// read returns a reader of the cluster, how it is reached, and the name of the context. What says what it is for.
+func (f *accessFlags) read(ctx context.Context, what string, out io.Writer) (
+	*reader.Reader, trial.Access, string, error,
+) {
+	a, name, err := f.access(out)
+	if err != nil {
+		return nil, a, name, err
+	}
+	config, err := clientConfig(f.kubeconfig, name)
+	if err != nil {
+		return nil, a, name, err
+	}
+	r, err := reader.Open(ctx, config)
+	if err != nil {
+		err = fmt.Errorf("%s the cluster of context %q: %w", what, name, err)
+	}
+	return r, a, name, err
+}
+
 // clientConfig returns the configuration of a client for a context of a kubeconfig, the current one for an empty name.
 func clientConfig(kubeconfig, context string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -145,12 +165,9 @@ func (f *clusterFlags) registerImages(cmd *cobra.Command) {
 			"in a registry")
 	cmd.Flags().StringVar(&f.database, "database-image", "auto",
 		"auto, build (from Debian packages), published (pull mysql:9), or an image of MySQL 8.4 or 9 in a registry")
-	completeFlag(cmd, "node-image", cobra.FixedCompletions([]string{"auto", "published", "build"},
-		cobra.ShellCompDirectiveNoFileComp))
-	completeFlag(cmd, "database-image", cobra.FixedCompletions([]string{"auto", "build", "published"},
-		cobra.ShellCompDirectiveNoFileComp))
-	completeFlag(cmd, "kubernetes-version", cobra.FixedCompletions(offline.KubernetesVersions(),
-		cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "node-image", oneOf("auto", "published", "build"))
+	completeFlag(cmd, "database-image", oneOf("auto", "build", "published"))
+	completeFlag(cmd, "kubernetes-version", oneOf(offline.KubernetesVersions()...))
 	cmd.Flags().StringVar(&f.cache, "cache", "",
 		"directory for builds (default: seatrial below the user's cache directory)")
 	cmd.Flags().BoolVar(&f.agreed, "yes", false,
@@ -170,7 +187,7 @@ func (f *clusterFlags) consent(stderr io.Writer) (offline.Consent, error) {
 		return offline.Consent{Changes: "no"}, nil
 	}
 	return offline.Consent{Ask: func(open *offline.ChangesError) bool {
-		if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		if !terminal(os.Stdin) {
 			return false
 		}
 		fmt.Fprint(stderr, visible("This host must be changed first:\n  "+strings.Join(open.Changes, "\n  ")+

@@ -27,6 +27,11 @@ func complete(kinds ...string) cobra.CompletionFunc {
 	}
 }
 
+// oneOf completes a flag that takes one of some words.
+func oneOf(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+}
+
 // completeRuns completes the first argument with run directories, the newest first; elsewhere it completes directories.
 func completeRuns(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {

@@ -48,7 +48,7 @@ func outputFlag(cmd *cobra.Command, output *string, named string, more ...string
 	*output = words[0]
 	flag := cmd.Flags().VarPF(choice{output, words}, "output", "o",
 		strings.Replace(listed(words), "name", "name (the "+named+")", 1))
-	completeFlag(cmd, "output", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "output", oneOf(words...))
 	return flag
 }
 

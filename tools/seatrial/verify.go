@@ -15,7 +15,6 @@ import (
 
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 	"github.com/seatrial/seatrial/e2e/certify/certificate"
-	"github.com/seatrial/seatrial/e2e/certify/reader"
 	"github.com/seatrial/seatrial/e2e/certify/seal"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/rundir"
@@ -177,17 +176,9 @@ func only(r check.Report, names []string, run string, stderr io.Writer) (check.R
 
 // differs compares a cluster with the one that was certified.
 func (f *verifyFlags) differs(ctx context.Context, c certificate.Certificate, stderr io.Writer) ([]string, error) {
-	_, name, err := f.access.access(stderr)
+	r, _, _, err := f.access.read(ctx, "read", stderr)
 	if err != nil {
 		return nil, err
-	}
-	config, err := clientConfig(f.access.kubeconfig, name)
-	if err != nil {
-		return nil, err
-	}
-	r, err := reader.Open(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("read the cluster of context %q: %w", name, err)
 	}
 	cluster, err := r.Read(ctx)
 	if err != nil {

@@ -4,6 +4,7 @@ package clusters
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,9 @@ import (
 // SharedDir is a directory, on one file system, that all nodes of a cluster share. It is empty in a new cluster,
 // survives reboots, and is deleted with the cluster. Mounts made below it are visible in one node only.
 const SharedDir = "/var/lib/seatrial/shared"
+
+// AgentPath is the agent's path on every node.
+const AgentPath = "/usr/local/bin/seatrial-agent"
 
 // The label of every API object that Seatrial makes, by which kubectl, stern and k9s find them.
 const (
@@ -199,4 +203,16 @@ func (e *ExitError) Error() string {
 func Run(ctx context.Context, node Node, argv ...string) (string, error) {
 	res, err := node.Exec(ctx, Command{Argv: argv})
 	return string(res.Stdout), err
+}
+
+// Ask runs a command on a node and decodes its JSON output.
+func Ask[T any](ctx context.Context, node Node, argv ...string) (answer T, err error) {
+	out, err := Run(ctx, node, argv...)
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return answer, fmt.Errorf("decode answer %.120q: %w", out, err)
+	}
+	return answer, nil
 }

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -172,16 +171,4 @@ func Optional[T any](what string, object *T, err error) (*T, error) {
 		return nil, fmt.Errorf("get %s: %w", what, err)
 	}
 	return object, nil
-}
-
-// Ask runs a command on a node and decodes its JSON output.
-func Ask[T any](ctx context.Context, node clusters.Node, argv ...string) (answer T, err error) {
-	out, err := clusters.Run(ctx, node, argv...)
-	if err != nil {
-		return answer, err
-	}
-	if err := json.Unmarshal([]byte(out), &answer); err != nil {
-		return answer, fmt.Errorf("decode answer %.120q: %w", out, err)
-	}
-	return answer, nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // Path is the agent's path on every node.
-const Path = "/usr/local/bin/seatrial-agent"
+const Path = clusters.AgentPath
 
 // Agent is the agent on one node.
 type Agent struct {

@@ -89,7 +89,7 @@ func (l *line) locate(ctx context.Context) error {
 
 // deviceTo returns the device by which the node reaches an address.
 func (l *line) deviceTo(ctx context.Context, a netip.Addr) (string, error) {
-	routes, err := fault.Ask[[]struct {
+	routes, err := clusters.Ask[[]struct {
 		Device string `json:"dev"`
 	}](ctx, l.Node, "ip", "-json", "route", "get", a.String())
 	if err == nil && (len(routes) == 0 || routes[0].Device == "") {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -273,7 +272,7 @@ type counters map[string]uint64
 
 // readCounters reads the counters of the owner's table (libnftables-json(5)). A missing counter is an error.
 func readCounters(ctx context.Context, node clusters.Node, owner undo.Owner) (counters, error) {
-	answer, err := fault.Ask[struct {
+	answer, err := clusters.Ask[struct {
 		Nftables []struct {
 			Counter *struct {
 				Name    string `json:"name"`

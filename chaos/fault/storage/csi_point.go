@@ -262,7 +262,7 @@ func (c *csiPoint) until(ctx context.Context, what string, is func(listing) (str
 
 // list lists the fault points of the service.
 func (c *csiPoint) list(ctx context.Context) (listing, error) {
-	l, err := fault.Ask[listing](ctx, c.node, undo.ListPoints(c.service)...)
+	l, err := clusters.Ask[listing](ctx, c.node, undo.ListPoints(c.service)...)
 	if err != nil {
 		return l, fmt.Errorf("list fault points: %w", err)
 	}

@@ -58,6 +58,16 @@ func (e Env) CarryOutOnControlPlane(ctx context.Context) error {
 	return e.CarryOut(ctx, nodes...)
 }
 
+// OnControlPlane returns the undo that runs actions on each control-plane node, where kubectl reaches the API.
+func (e Env) OnControlPlane(ctx context.Context, actions ...undo.Action) ([]undo.Task, error) {
+	nodes, err := e.ControlPlane(ctx)
+	var tasks []undo.Task
+	for _, n := range nodes {
+		tasks = append(tasks, undo.Task{Node: n, Actions: actions})
+	}
+	return tasks, err
+}
+
 // Here returns the undo that runs actions on the victim.
 func (e Env) Here(actions ...undo.Action) []undo.Task {
 	return []undo.Task{{Node: e.Node, Actions: actions}}

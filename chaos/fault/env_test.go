@@ -278,3 +278,11 @@ func TestNodeReadyNamesTheReason(t *testing.T) {
 		check(t, facts, err, "")
 	})
 }
+
+func TestControlPlaneIsFound(t *testing.T) {
+	env := fault.Env{Cluster: fakecluster.NewCluster("c", 1)}
+	tasks, err := env.OnControlPlane(t.Context())
+	if err != nil || len(tasks) != 1 || tasks[0].Node.Name() != "c-control-plane" {
+		t.Errorf("got %+v, %v", tasks, err)
+	}
+}

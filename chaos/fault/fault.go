@@ -117,8 +117,7 @@ type Definition struct {
 	Params []string     // The names of its parameters.
 	Type   reflect.Type // The struct of its parameters; nil without.
 	Check  func(plan.Setting) plan.FieldErrors
-	peer   func(spec plan.Fault) *int
-	waits  func(spec plan.Fault) time.Duration
+	decode func(spec plan.Fault) any // Nil without parameters.
 }
 
 // Validator is implemented by parameters with rules.
@@ -163,18 +162,9 @@ func Define[P any](d Definition, build func(p P, spec plan.Fault, env Env) (Faul
 		}
 		return errs
 	}
-	var none P
-	if _, ok := any(none).(Pair); ok {
-		d.peer = func(spec plan.Fault) *int {
-			p, _ := plan.DecodeParams[P](spec)
-			return any(p).(Pair).Other()
-		}
-	}
-	if _, ok := any(none).(Waiter); ok {
-		d.waits = func(spec plan.Fault) time.Duration {
-			p, _ := plan.DecodeParams[P](spec)
-			return any(p).(Waiter).Waits()
-		}
+	d.decode = func(spec plan.Fault) any {
+		p, _ := plan.DecodeParams[P](spec)
+		return p
 	}
 	return Plain(d, func(spec plan.Fault, env Env) (Fault, error) {
 		p, errs := plan.DecodeParams[P](spec)
@@ -185,23 +175,28 @@ func Define[P any](d Definition, build func(p P, spec plan.Fault, env Env) (Faul
 	})
 }
 
-// Pairs reports whether it is a fault between two pods.
-func (d Definition) Pairs() bool { return d.peer != nil }
+// decoded returns the parameters of a fault, nil for a fault without any.
+func (d Definition) decoded(spec plan.Fault) any {
+	if d.decode == nil {
+		return nil
+	}
+	return d.decode(spec)
+}
 
 // Other returns the other pod's ordinal of a fault between two pods, nil for other faults.
 func (d Definition) Other(spec plan.Fault) *int {
-	if d.peer == nil {
-		return nil
+	if p, ok := d.decoded(spec).(Pair); ok {
+		return p.Other()
 	}
-	return d.peer(spec)
+	return nil
 }
 
 // Life is the longest time from the arming of a fault's undo until it is due: that of Life, and what its act may wait.
 func (d Definition) Life(spec plan.Fault) time.Duration { return Life(spec) + d.wait(spec) }
 
 func (d Definition) wait(spec plan.Fault) time.Duration {
-	if d.waits == nil {
-		return 0
+	if p, ok := d.decoded(spec).(Waiter); ok {
+		return p.Waits()
 	}
-	return d.waits(spec)
+	return 0
 }

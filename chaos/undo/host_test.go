@@ -359,10 +359,3 @@ func TestWriteFileReplacesAtOnce(t *testing.T) {
 		t.Errorf("left beside it: %v, %v", entries, err)
 	}
 }
-
-func TestControlPlaneIsFound(t *testing.T) {
-	tasks, err := undo.OnControlPlane(t.Context(), fake.NewCluster("c", 1))
-	if err != nil || len(tasks) != 1 || tasks[0].Node.Name() != "c-control-plane" {
-		t.Errorf("got %+v, %v", tasks, err)
-	}
-}

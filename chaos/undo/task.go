@@ -45,24 +45,6 @@ type Task struct {
 	Longer    time.Duration // Added to the life of the fault.
 }
 
-// OnControlPlane returns a task for each control-plane node, where kubectl reaches the API.
-func OnControlPlane(ctx context.Context, c clusters.Cluster, actions ...Action) ([]Task, error) {
-	nodes, err := c.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	var tasks []Task
-	for _, n := range nodes {
-		if n.Role() == clusters.RoleControlPlane {
-			tasks = append(tasks, Task{Node: n, Actions: actions})
-		}
-	}
-	if len(tasks) == 0 {
-		return nil, errors.New("list nodes: none is of the control plane")
-	}
-	return tasks, nil
-}
-
 // Arm stores the undo on the node and starts the timer that carries it out after life. It replaces an armed undo of the
 // same owner.
 func Arm(ctx context.Context, task Task, owner Owner, life time.Duration) error {

@@ -149,7 +149,7 @@ func (e *experiment) name() string { return strings.ToLower(e.env.Owner.Name()) 
 // Undo has the control plane delete the object.
 func (e *experiment) Undo(ctx context.Context) ([]undo.Task, error) {
 	resource := strings.ToLower(e.kind) + ".chaos-mesh.org"
-	return undo.OnControlPlane(ctx, e.env.Cluster, undo.RemoveMarks(e.env.Owner, resource))
+	return e.env.OnControlPlane(ctx, undo.RemoveMarks(e.env.Owner, resource))
 }
 
 // Inject checks that the effect is not there, then creates the object.

@@ -273,7 +273,7 @@ func ownWorker(def fault.Definition) (int, bool) {
 
 // between reports whether a fault acts between nodes, so that the others must be left alone.
 func between(def fault.Definition) bool {
-	return def.Pairs() || slices.ContainsFunc(def.Params, func(p string) bool {
+	return faulttest.Pairs(def) || slices.ContainsFunc(def.Params, func(p string) bool {
 		return p == "percent" || p == "delay" || p == "kbits"
 	})
 }
@@ -445,7 +445,7 @@ func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node
 		}
 	}
 	env, err := m.target(on).Fit(ctx, run)
-	if err != nil || !def.Pairs() {
+	if err != nil || !faulttest.Pairs(def) {
 		return env, err
 	}
 	other, err := m.target(m.nodes[2]).Fit(ctx, run)

@@ -46,6 +46,9 @@ const (
 	anchor    = "anchor"
 )
 
+// Pairs reports whether it is a fault between two pods.
+func Pairs(def fault.Definition) bool { return slices.Contains(def.Params, "peer") }
+
 // OnCluster runs all checks of the definitions on a real cluster, one after the other, on the worker that happens to
 // run a pod of its own making, and takes the pod away again. A fault takes one to four minutes.
 func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (err error) {
@@ -55,7 +58,7 @@ func OnCluster(ctx context.Context, definitions []fault.Definition, t Target) (e
 		err = errors.Join(err, t.RemoveAnchors(gone))
 	}()
 	var beside *Target
-	if slices.ContainsFunc(definitions, fault.Definition.Pairs) {
+	if slices.ContainsFunc(definitions, Pairs) {
 		if t, beside, err = t.pair(ctx); err != nil {
 			return err
 		}
@@ -104,7 +107,7 @@ func (t Target) bench(def fault.Definition, beside *Target) (Bench, error) {
 	}
 	b.Spec.Params = def.Example
 	b.Before = func(ctx context.Context) (fault.Env, error) { return t.Fit(ctx, b.Env.RunID) }
-	if !def.Pairs() {
+	if !Pairs(def) {
 		return b, nil
 	}
 	b.Before = func(ctx context.Context) (fault.Env, error) {

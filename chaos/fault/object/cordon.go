@@ -62,7 +62,7 @@ type mark struct {
 
 // Undo has the control plane revert the change.
 func (m *mark) Undo(ctx context.Context) ([]undo.Task, error) {
-	return undo.OnControlPlane(ctx, m.Cluster, undo.RemoveMarks(m.Owner, "nodes"))
+	return m.OnControlPlane(ctx, undo.RemoveMarks(m.Owner, "nodes"))
 }
 
 // Inject makes the change and adds the annotation in one update.

@@ -74,7 +74,7 @@ func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := undo.OnControlPlane(ctx, d.Cluster, restore)
+	tasks, err := d.OnControlPlane(ctx, restore)
 	if err != nil {
 		return nil, err
 	}

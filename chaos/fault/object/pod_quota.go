@@ -41,7 +41,7 @@ type podQuota struct{ fault.Env }
 
 // Undo has the control plane delete the quotas with the owner's mark.
 func (q *podQuota) Undo(ctx context.Context) ([]undo.Task, error) {
-	return undo.OnControlPlane(ctx, q.Cluster, undo.RemoveMarks(q.Owner, "resourcequotas"))
+	return q.OnControlPlane(ctx, undo.RemoveMarks(q.Owner, "resourcequotas"))
 }
 
 // Inject counts the pods and creates the quota.

@@ -9,13 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/await"
-	"github.com/seatrial/seatrial/clusters/linux"
+	"github.com/seatrial/seatrial/clusters/loopdev"
 )
 
 // releaseBound is how long released loop devices may stay busy: the mounts of a removed container go in the background.
@@ -24,23 +26,14 @@ const releaseBound = 15 * time.Second
 // loopDevices are those of this machine. They outlive the containers that set them up.
 type loopDevices struct {
 	sys    string // "/sys/block".
-	status func(name string) (loopStatus, error)
-	detach func(name string) error
-}
-
-// fileID identifies a file on this machine by its file system's device and its inode.
-type fileID struct{ dev, inode uint64 }
-
-// loopStatus is the kernel's status of a device.
-type loopStatus struct {
-	label string // As it was set up; by default the path of the file.
-	file  fileID
+	status func(number int) (loopdev.Status, error)
+	detach func(number int) error
 }
 
 // gone identifies the loop devices of a deleted cluster.
 type gone struct {
-	nodes *regexp.Regexp    // Matches labels that end in the name of one of its nodes.
-	files map[fileID]string // The files in the directory that they shared.
+	nodes *regexp.Regexp // Matches labels that end in the name of one of its nodes.
+	files []string       // The files in the directory that they shared, by the keys of their identities.
 }
 
 // goneWith identifies the loop devices of a cluster, given the directories that its nodes shared.
@@ -51,13 +44,12 @@ func goneWith(cluster string, shared []string) (gone, error) {
 }
 
 // has reports whether a device was one of the cluster's.
-func (g gone) has(s loopStatus) bool {
-	_, shared := g.files[s.file]
-	return shared || g.nodes != nil && g.nodes.MatchString(s.label)
+func (g gone) has(s loopdev.Status) bool {
+	return slices.Contains(g.files, s.Identity.Key()) || g.nodes != nil && g.nodes.MatchString(s.Label)
 }
 
 func hostLoops() loopDevices {
-	return loopDevices{sys: "/sys/block", status: statusOf, detach: detachLoop}
+	return loopDevices{sys: "/sys/block", status: loopdev.Of, detach: loopdev.Release}
 }
 
 // release frees the loop devices that orphans returns. Only the engine's own machine has any.
@@ -67,9 +59,9 @@ func (l loopDevices) release(ctx context.Context, log *slog.Logger, of gone) err
 		return err
 	}
 	var errs []error
-	for name, file := range left {
-		log.Debug("releasing loop device", "device", name, "file", file)
-		if err := l.detach(name); err != nil {
+	for number, file := range left {
+		log.Debug("releasing loop device", "number", number, "file", file)
+		if err := l.detach(number); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -83,19 +75,22 @@ func (l loopDevices) release(ctx context.Context, log *slog.Logger, of gone) err
 		})
 }
 
-// orphans returns the devices, by name, over a deleted file of ours, and those of a deleted cluster. While a node
+// orphans returns the devices, by number, over a deleted file of ours, and those of a deleted cluster. While a node
 // exists, the kernel shows its files as /var/lib/seatrial/...; once its /var is no longer mounted, as /lib/seatrial/...
 // followed by " (deleted)". Files that nodes shared may still exist and have a path that says nothing: they are
 // identified by inode, and by the label of the device, which holds the node's name.
-func (l loopDevices) orphans(of gone) (map[string]string, error) {
+func (l loopDevices) orphans(of gone) (map[int]string, error) {
 	entries, err := filepath.Glob(filepath.Join(l.sys, "loop*", "loop", "backing_file"))
 	if err != nil {
 		return nil, fmt.Errorf("list loop devices: %w", err)
 	}
-	out := map[string]string{}
+	out := map[int]string{}
 	for _, entry := range entries {
-		name := filepath.Base(filepath.Dir(filepath.Dir(entry)))
-		backing, err := l.orphan(name, entry, of)
+		number, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(filepath.Dir(filepath.Dir(entry))), "loop"))
+		if err != nil {
+			continue
+		}
+		backing, err := l.orphan(number, entry, of)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
 			continue // Freed meanwhile.
 		}
@@ -103,14 +98,14 @@ func (l loopDevices) orphans(of gone) (map[string]string, error) {
 			return nil, fmt.Errorf("list loop devices: %w", err)
 		}
 		if backing != "" {
-			out[name] = backing
+			out[number] = backing
 		}
 	}
 	return out, nil
 }
 
 // orphan returns the backing file of an orphan, "" for any other device.
-func (l loopDevices) orphan(name, entry string, of gone) (string, error) {
+func (l loopDevices) orphan(number int, entry string, of gone) (string, error) {
 	text, err := os.ReadFile(entry)
 	if err != nil {
 		return "", err
@@ -119,7 +114,7 @@ func (l loopDevices) orphan(name, entry string, of gone) (string, error) {
 	if strings.Contains(backing, "/lib/seatrial/") && strings.HasSuffix(backing, " (deleted)") {
 		return backing, nil
 	}
-	status, err := l.status(name)
+	status, err := l.status(number)
 	if errors.Is(err, fs.ErrPermission) {
 		return "", nil // We cannot have set it up, nor can we free it.
 	}
@@ -129,54 +124,22 @@ func (l loopDevices) orphan(name, entry string, of gone) (string, error) {
 	return backing, nil
 }
 
-// filesIn returns the paths of the files in directories, by identity. The directories need not exist.
-func filesIn(dirs []string) (map[fileID]string, error) {
-	files := map[fileID]string{}
+// filesIn returns the files in directories, by the keys of their identities. The directories need not exist.
+func filesIn(dirs []string) (files []string, err error) {
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
 			}
-			var st unix.Stat_t
-			if err := unix.Lstat(path, &st); err != nil {
-				return &fs.PathError{Op: "stat", Path: path, Err: err}
+			identity, err := loopdev.IdentityOf(path)
+			if err == nil {
+				files = append(files, identity.Key())
 			}
-			files[fileID{uint64(st.Dev), st.Ino}] = path //nolint:unconvert // It has another type on other systems.
-			return nil
+			return err
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list files that nodes shared: %w", err)
 		}
 	}
 	return files, nil
-}
-
-// statusOf asks the kernel for the status of a device.
-func statusOf(name string) (loopStatus, error) {
-	f, err := os.Open("/dev/" + name)
-	if err != nil {
-		return loopStatus{}, err
-	}
-	defer func() { _ = f.Close() }() // Nothing was written to it.
-	info, err := linux.LoopStatus(int(f.Fd()))
-	if err != nil {
-		return loopStatus{}, fmt.Errorf("read status of %s: %w", name, err)
-	}
-	return loopStatus{
-		label: unix.ByteSliceToString(info.File_name[:]), file: fileID{info.Device, info.Inode},
-	}, nil
-}
-
-// detachLoop frees a device, if it is set up, as soon as nothing has it mounted.
-func detachLoop(name string) error {
-	device := "/dev/" + name
-	f, err := os.Open(device)
-	if err != nil {
-		return fmt.Errorf("release loop device: %w", err)
-	}
-	defer func() { _ = f.Close() }() // Nothing was written to it.
-	if err := linux.ClearLoop(int(f.Fd())); err != nil && !errors.Is(err, unix.ENXIO) {
-		return fmt.Errorf("release loop device %s: %w", device, err)
-	}
-	return nil
 }

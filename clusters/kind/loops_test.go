@@ -2,6 +2,7 @@ package kind
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -13,9 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/loopdev"
 )
 
-func unlabelled(string) (loopStatus, error) { return loopStatus{}, nil }
+func unlabelled(int) (loopdev.Status, error) { return loopdev.Status{}, nil }
 
 func TestReleaseLoops(t *testing.T) {
 	dir := t.TempDir()
@@ -30,14 +32,14 @@ func TestReleaseLoops(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, name, "loop", "backing_file"), []byte(backing+"\n"), 0o600))
 	}
 	must(t, os.MkdirAll(filepath.Join(dir, "loop5"), 0o700)) // Free.
-	var detached []string
-	l := loopDevices{sys: dir, status: unlabelled, detach: func(name string) error {
-		detached = append(detached, name)
-		return os.RemoveAll(filepath.Join(dir, name, "loop"))
+	var detached []int
+	l := loopDevices{sys: dir, status: unlabelled, detach: func(number int) error {
+		detached = append(detached, number)
+		return os.RemoveAll(filepath.Join(dir, fmt.Sprintf("loop%d", number), "loop"))
 	}}
 	must(t, l.release(t.Context(), slog.New(slog.DiscardHandler), gone{}))
 	slices.Sort(detached)
-	if diff := cmp.Diff([]string{"loop0", "loop1"}, detached); diff != "" {
+	if diff := cmp.Diff([]int{0, 1}, detached); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 }
@@ -47,7 +49,7 @@ func TestReleaseLoopsFails(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(p.loops.sys, "loop0", "loop"), 0o700))
 	backing := filepath.Join(p.loops.sys, "loop0", "loop", "backing_file")
 	must(t, os.WriteFile(backing, []byte("/lib/seatrial/pv/a.img (deleted)"), 0o600))
-	p.loops.detach = func(string) error { return io.ErrNoProgress }
+	p.loops.detach = func(int) error { return io.ErrNoProgress }
 	if err := p.Delete(t.Context(), "sea"); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("delete = %v, want the device's error", err)
 	}

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/loopdev"
 )
 
 func shares(c container, source string) container {
@@ -114,41 +116,42 @@ func TestReleaseLoopsOfACluster(t *testing.T) {
 	file := filepath.Join(dir, "volumes", "a.img")
 	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	must(t, os.WriteFile(file, []byte("x"), 0o600))
-	var st unix.Stat_t
-	must(t, unix.Stat(file, &st))
-	shared, other := fileID{st.Dev, st.Ino}, fileID{st.Dev, st.Ino + 1}
-	devices := map[string]loopStatus{
-		"loop0": {file: shared}, "loop1": {file: shared, label: "disk/elsewhere"}, // Over a file that is there.
-		"loop2": {file: other, label: "disk/sea-worker2"}, // Its file was deleted.
-		"loop3": {file: other, label: "disk/sea-2-worker"}, "loop4": {file: other, label: "disk/deep-sea-worker"},
-		"loop5": {file: other},
+	shared, err := loopdev.IdentityOf(file)
+	must(t, err)
+	other := shared
+	other.BackingInode++
+	devices := []loopdev.Status{
+		{Identity: shared}, {Identity: shared, Label: "disk/elsewhere"}, // Over a file that is there.
+		{Identity: other, Label: "disk/sea-worker2"}, // Its file was deleted.
+		{Identity: other, Label: "disk/sea-2-worker"}, {Identity: other, Label: "disk/deep-sea-worker"},
+		{Identity: other},
 	}
-	for name := range devices {
+	for number := range devices {
+		name := fmt.Sprintf("loop%d", number)
 		must(t, os.MkdirAll(filepath.Join(sys, name, "loop"), 0o700))
 		must(t, os.WriteFile(filepath.Join(sys, name, "loop", "backing_file"), []byte("/volumes/a.img\n"), 0o600))
 	}
 	must(t, os.MkdirAll(filepath.Join(sys, "loop6", "loop"), 0o700))
 	must(t, os.WriteFile(filepath.Join(sys, "loop6", "loop", "backing_file"), []byte("/volumes/b.img\n"), 0o600))
-	var detached []string
+	var detached []int
 	l := loopDevices{
 		sys: sys,
-		status: func(name string) (loopStatus, error) {
-			s, ok := devices[name]
-			if !ok {
-				return s, unix.ENXIO // It is freed at this moment.
+		status: func(number int) (loopdev.Status, error) {
+			if number >= len(devices) {
+				return loopdev.Status{}, unix.ENXIO // It is freed at this moment.
 			}
-			return s, nil
+			return devices[number], nil
 		},
-		detach: func(name string) error {
-			detached = append(detached, name)
-			return os.RemoveAll(filepath.Join(sys, name, "loop"))
+		detach: func(number int) error {
+			detached = append(detached, number)
+			return os.RemoveAll(filepath.Join(sys, fmt.Sprintf("loop%d", number), "loop"))
 		},
 	}
 	of, err := goneWith("sea", []string{filepath.Join(dir, "absent"), dir})
 	must(t, err)
 	must(t, l.release(t.Context(), slog.New(slog.DiscardHandler), of))
 	slices.Sort(detached)
-	if diff := cmp.Diff([]string{"loop0", "loop1", "loop2"}, detached); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 2}, detached); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/linux"
-	"github.com/seatrial/seatrial/fixtures/loopdev"
+	"github.com/seatrial/seatrial/clusters/loopdev"
 )
 
 // comeAndGo returns the directories whose mounts change with pods, containers and services.

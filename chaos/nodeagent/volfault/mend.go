@@ -15,7 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/linux"
-	"github.com/seatrial/seatrial/fixtures/loopdev"
+	"github.com/seatrial/seatrial/clusters/loopdev"
 )
 
 // The bounds of remounting.

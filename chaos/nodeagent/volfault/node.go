@@ -14,7 +14,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/durable"
-	"github.com/seatrial/seatrial/fixtures/loopdev"
+	"github.com/seatrial/seatrial/clusters/loopdev"
 )
 
 // The directories of notes, with one directory for each owner.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/nodeagent/volfault"
 	"github.com/seatrial/seatrial/chaos/undo"
-	"github.com/seatrial/seatrial/fixtures/loopdev"
+	"github.com/seatrial/seatrial/clusters/loopdev"
 )
 
 var owner = undo.Owner{Run: "r1", Step: 2}

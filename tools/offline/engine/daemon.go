@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/clusters"
 )
 
 const (
@@ -54,8 +55,7 @@ func lives(machine Machine, pid int, program string) bool {
 		return false
 	}
 	stat, err := machine.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return err != nil || !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+	return err != nil || clusters.ProcessStart(string(stat)) != ""
 }
 
 // removeStalePIDs removes the pid files of killed daemons: dockerd takes any process with that number, even a zombie,

@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/durable"
 	"github.com/seatrial/seatrial/tools/offline/store"
 )
@@ -103,16 +103,15 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// startTicks returns when a process began, in clock ticks since boot; field 22 of /proc/PID/stat, counted behind the
-// name, which may hold anything.
+// startTicks returns when a process began, in clock ticks since boot.
 func startTicks(machine Machine, pid int) (uint64, error) {
 	text, err := machine.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("read the start of process %d: %q is not a process's stat", pid, text)
+	start := clusters.ProcessStart(string(text))
+	if start == "" {
+		return 0, fmt.Errorf("read the start of process %d: %q is not the stat of one that lives", pid, text)
 	}
-	return strconv.ParseUint(fields[19], 10, 64)
+	return strconv.ParseUint(start, 10, 64)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // grace is how long a program has to clean up after SIGINT before it is killed.
@@ -50,7 +52,7 @@ func (Exec) Run(ctx context.Context, c Command) error {
 	cmd.Dir = c.Dir
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stdin, cmd.Stdout = c.Stdin, c.Stdout
-	tail := &tailWriter{}
+	tail := &clusters.Tail{Max: tailBytes}
 	cmd.Stderr = tail
 	if c.Stderr != nil {
 		cmd.Stderr = io.MultiWriter(c.Stderr, tail)
@@ -68,7 +70,7 @@ func (Exec) Run(ctx context.Context, c Command) error {
 		}
 		return fmt.Errorf("run %s: %w", c.Args[0], context.Cause(ctx))
 	}
-	if text := tail.text(); text != "" {
+	if text := strings.TrimSpace(string(tail.Data)); text != "" {
 		return fmt.Errorf("run %s: %w: %s", c.Args[0], err, text)
 	}
 	return fmt.Errorf("run %s: %w", c.Args[0], err)
@@ -83,16 +85,3 @@ func Output(ctx context.Context, r Runner, c Command) (string, error) {
 	}
 	return strings.TrimRight(out.String(), "\n"), nil
 }
-
-// tailWriter keeps the end of what is written to it.
-type tailWriter struct{ buf []byte }
-
-func (t *tailWriter) Write(p []byte) (int, error) {
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - tailBytes; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tailWriter) text() string { return strings.TrimSpace(string(t.buf)) }

@@ -38,18 +38,3 @@ func TestRunEndsWithContext(t *testing.T) {
 		t.Errorf("error = %v after %s, want the context's at once", err, time.Since(start))
 	}
 }
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	var w tailWriter
-	for range 1000 {
-		if _, err := w.Write([]byte("0123456789")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.Write([]byte("the end\n")); err != nil {
-		t.Fatal(err)
-	}
-	if text := w.text(); len(text) > tailBytes || !strings.HasSuffix(text, "the end") {
-		t.Errorf("tail has %d bytes and ends in %q", len(text), text[len(text)-10:])
-	}
-}

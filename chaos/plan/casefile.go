@@ -19,12 +19,8 @@ const MaxTimes = 100
 // DecodeCase reads a case in YAML or JSON, strictly. Its error is FieldErrors; Complete judges the case.
 func DecodeCase(data []byte) (CaseFile, error) {
 	var f CaseFile
-	var errs FieldErrors
-	if len(data) > maxBytes {
-		errs.Add("case", "shorten it", "is longer than %d bytes", maxBytes)
-		return f, errs
-	}
-	return f, Unmarshal(data, &f).of("case").Err()
+	err := Unmarshal(data, &f).of("case").Err()
+	return f, err
 }
 
 // Complete fills in what a case may leave out, and checks it with what the plan may name and the names of all checks.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxBytes bounds what Decode reads. A plan of MaxSteps steps is well below 1 MiB.
+// maxBytes bounds what is read. A plan of MaxSteps steps is well below 1 MiB.
 const maxBytes = 4 << 20
 
 // Encode writes p as indented JSON with a newline at the end. The same plan gives the same bytes.
@@ -38,9 +38,6 @@ func Decode(r io.Reader) (Plan, error) {
 	if err != nil {
 		return Plan{}, fmt.Errorf("read plan: %w", err)
 	}
-	if len(data) > maxBytes {
-		return Plan{}, fmt.Errorf("decode plan: it is longer than %d bytes", maxBytes)
-	}
 	var head struct {
 		Schema int64 `json:"schema"`
 	}
@@ -57,6 +54,10 @@ func Decode(r io.Reader) (Plan, error) {
 // Unmarshal reads a value in JSON or YAML, strictly: an unknown field or one that is set twice, a value of another type
 // and anything after the value are errors. The field of an error is relative to the value, and empty for all of it.
 func Unmarshal(data []byte, into any) (errs FieldErrors) {
+	if len(data) > maxBytes {
+		errs.Add("", "shorten it", "is longer than %d bytes", maxBytes)
+		return errs
+	}
 	if text := bytes.TrimSpace(data); len(text) > 0 && text[0] != '{' {
 		converted, err := yaml.YAMLToJSONStrict(data)
 		if err != nil {

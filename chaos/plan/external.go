@@ -68,12 +68,7 @@ type DataClient struct {
 // DecodeWorkload reads a workload file in YAML or JSON, strictly. Its error is FieldErrors.
 func DecodeWorkload(data []byte) (WorkloadFile, error) {
 	var f WorkloadFile
-	var errs FieldErrors
-	if len(data) > maxBytes {
-		errs.Add("workload", "shorten it", "is longer than %d bytes", maxBytes)
-		return f, errs
-	}
-	if errs = Unmarshal(data, &f).of("workload"); len(errs) > 0 {
+	if errs := Unmarshal(data, &f).of("workload"); len(errs) > 0 {
 		return f, errs
 	}
 	v := &validator{work: f.workload("")}

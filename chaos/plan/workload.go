@@ -272,20 +272,19 @@ func (v *validator) light(w Workload) {
 	case !w.Light && w.Name == LightName:
 		v.Add("workload.light", "set it", "is missing for workload %q", w.Name)
 	}
-	for _, f := range []struct {
-		field string
-		set   bool
-	}{
-		{"workload.clients", w.Clients != 0}, {"workload.interval", w.Interval != 0},
-		{"workload.transactions", w.Transactions != 0},
-		{"workload.quietRows", w.QuietRows != 0}, {"workload.silent", w.Silent},
-		{"workload.replicated", w.Replicated}, {"workload.topology", w.Topology != ""},
-		{"workload.flushLogAtTrxCommit", w.FlushLogAtTrxCommit != nil},
-		{"workload.syncBinlog", w.SyncBinlog != nil}, {"bounds.minOps", v.plan.Bounds.MinOps != 0},
-		{"bounds.minAround", v.plan.Bounds.MinAround != 0},
-	} {
-		if w.Light && f.set {
-			v.Add(f.field, "leave it out", "is set, and a light workload has no database and no clients")
+	if w.Light {
+		v.noData("workload", w, "clients", "interval", "transactions", "quietRows", "silent", "replicated", "topology",
+			"flushLogAtTrxCommit", "syncBinlog")
+		v.noData("bounds", v.plan.Bounds, "minOps", "minAround")
+	}
+}
+
+// noData adds an error for each of some fields that is set although there is no data.
+func (v *validator) noData(at string, of any, names ...string) {
+	set := SetFields(of)
+	for _, name := range names {
+		if set[name] != nil {
+			v.Add(at+"."+name, "leave it out", "is set, and a light workload has no database and no clients")
 		}
 	}
 }

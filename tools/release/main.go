@@ -9,7 +9,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -26,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/e2e/certify/seal"
+	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
 const (
@@ -95,7 +95,7 @@ func complete(dir, version, keyFile, licence string, stdout io.Writer) error {
 		if err := writeArchive(archive, map[string]string{"seatrial": t.file, "LICENSE": licence}); err != nil {
 			return fmt.Errorf("write %s: %w", archive, err)
 		}
-		sum, err := sumOf(archive)
+		sum, err := store.Digest(archive)
 		if err != nil {
 			return err
 		}
@@ -188,23 +188,13 @@ func sum(dir string) ([]byte, error) {
 		if e.IsDir() || slices.Contains([]string{sumsFile, signedFile}, e.Name()) {
 			continue
 		}
-		sum, err := sumOf(filepath.Join(dir, e.Name()))
+		sum, err := store.Digest(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(&out, "%s  %s\n", sum, e.Name())
 	}
 	return out.Bytes(), nil
-}
-
-func sumOf(name string) (string, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	hash := sha256.New()
-	_, err = io.Copy(hash, file)
-	return fmt.Sprintf("%x", hash.Sum(nil)), errors.Join(err, file.Close())
 }
 
 // writeArchive writes files, by their names in the archive, without owner and time.
@@ -284,7 +274,7 @@ func writeBill(t target, version string) error {
 	if err != nil {
 		return err
 	}
-	sum, err := sumOf(t.file)
+	sum, err := store.Digest(t.file)
 	if err != nil {
 		return err
 	}

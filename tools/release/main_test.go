@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seatrial/seatrial/tools/offline/store"
 )
 
 // folder holds this test as the program of a release, and a pair of keys beside it.
@@ -105,7 +107,7 @@ func TestReleaseIsCompleteAndTheSameAgain(t *testing.T) {
 	if b.Metadata.Component.Hashes[0].Content != sum {
 		t.Errorf("the bill is of %v, and the program is %s", b.Metadata.Component.Hashes, sum)
 	}
-	archive, err := sumOf(filepath.Join(dir, names[3]))
+	archive, err := store.Digest(filepath.Join(dir, names[3]))
 	if err != nil || !strings.Contains(string(first[names[4]]), archive) {
 		t.Errorf("the krew manifest lacks the sum of the archive, %s (%v):\n%s", archive, err, first[names[4]])
 	}

@@ -66,12 +66,10 @@ func Plain(path string) (v1.Layer, error) {
 		return nil, fmt.Errorf("open layer: %w", err)
 	}
 	defer func() { _ = f.Close() }() // Read only: nothing can be lost.
-	h := sha256.New()
-	size, err := io.Copy(h, f)
+	sum, size, err := v1.SHA256(f)
 	if err != nil {
 		return nil, fmt.Errorf("hash layer %s: %w", path, err)
 	}
-	sum := hashOf(h)
 	return fileLayer{path: path, digest: sum, diffID: sum, size: size, media: types.DockerUncompressedLayer}, nil
 }
 

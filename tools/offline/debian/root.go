@@ -79,13 +79,9 @@ func (b Builder) Root(ctx context.Context, s Spec) (string, error) {
 }
 
 func (b Builder) make(ctx context.Context, s Spec, dir string) error {
-	logPath, err := b.Store.LogPath(s.Name)
+	log, err := b.Store.Log(s.Name)
 	if err != nil {
 		return err
-	}
-	log, err := os.Create(logPath)
-	if err != nil {
-		return fmt.Errorf("open log of root file system %s: %w", s.Name, err)
 	}
 	defer func() { _ = log.Close() }() // A log for people; what matters is in the error.
 	if err := Install(ctx, b.Runner, log, "mmdebstrap"); err != nil {
@@ -105,7 +101,7 @@ func (b Builder) make(ctx context.Context, s Spec, dir string) error {
 	}
 	if err := b.Runner.Run(ctx, cmd); err != nil {
 		return fmt.Errorf("make root file system %s of %s (log: %s; the same command resumes): %w",
-			s.Name, s.Suite, logPath, err)
+			s.Name, s.Suite, log.Name(), err)
 	}
 	return nil
 }

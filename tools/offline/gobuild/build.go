@@ -63,24 +63,20 @@ func (b Builder) compile(ctx context.Context, m Module, outDir string) error {
 	if err := writeFiles(work, m.Files); err != nil {
 		return fmt.Errorf("write sources of component %s: %w", m.Name, err)
 	}
-	logPath, err := b.Store.LogPath(m.Name)
+	log, err := b.Store.Log(m.Name)
 	if err != nil {
 		return err
-	}
-	log, err := os.Create(logPath)
-	if err != nil {
-		return fmt.Errorf("open log of component %s: %w", m.Name, err)
 	}
 	defer func() { _ = log.Close() }() // A log for people; what matters is in the error.
 	args := m.args(outDir)
 	fmt.Fprintf(log, "%q\n", args)
 	err = b.Runner.Run(ctx, proc.Command{Args: args, Dir: work, Env: m.env(b.Arch), Stdout: log, Stderr: log})
 	if err != nil {
-		return fmt.Errorf("build component %s (log: %s; the same command resumes): %w", m.Name, logPath, err)
+		return fmt.Errorf("build component %s (log: %s; the same command resumes): %w", m.Name, log.Name(), err)
 	}
 	for _, program := range m.programs() {
 		if _, err := os.Stat(filepath.Join(outDir, program)); err != nil {
-			return fmt.Errorf("build component %s (log: %s): no program %s came out of it", m.Name, logPath, program)
+			return fmt.Errorf("build component %s (log: %s): no program %s came out of it", m.Name, log.Name(), program)
 		}
 	}
 	return nil

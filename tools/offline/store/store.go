@@ -62,13 +62,17 @@ func (s Store) Has(kind, sum string) bool {
 	return err == nil && info.IsDir()
 }
 
-// LogPath returns the log file for work on results of that kind, and makes its directory.
-func (s Store) LogPath(kind string) (string, error) {
+// Log returns a new log file, for people, of work on results of that kind.
+func (s Store) Log(kind string) (*os.File, error) {
 	dir := filepath.Join(s.Dir, "logs")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make log directory: %w", err)
+		return nil, fmt.Errorf("make log directory: %w", err)
 	}
-	return filepath.Join(dir, kind+".log"), nil
+	log, err := os.Create(filepath.Join(dir, kind+".log"))
+	if err != nil {
+		return nil, fmt.Errorf("open log of %s: %w", kind, err)
+	}
+	return log, nil
 }
 
 // Produce returns the directory of a result, and calls work to make it if it does not exist. Work gets an empty

@@ -75,11 +75,7 @@ func inputs(ctx context.Context, o Options) (start, from, sum string, err error)
 		return "", "", "", err
 	}
 	sumOf := func(base string) string {
-		var address store.Address
-		address.AddString("recipe", recipe)
-		address.AddString("base", base)
-		address.AddString("start", digest)
-		return address.Sum()
+		return store.Inputs{"recipe": recipe, "base": base, "start": digest}.Sum()
 	}
 	built := sumOf(baseSum())
 	if from, err = published(ctx, o, built); err != nil {
@@ -137,11 +133,9 @@ func Ensure(ctx context.Context, o Options) (Archive, error) {
 
 // baseSum is the digest of what the base is made from.
 func baseSum() string {
-	var address store.Address
-	address.AddString("recipe", recipe)
-	address.AddString("root", rootSpec().Sum(runtime.GOARCH))
-	address.AddString("wanted", strings.Join(wanted(), "\n"))
-	return address.Sum()
+	return store.Inputs{
+		"recipe": recipe, "root": rootSpec().Sum(runtime.GOARCH), "wanted": strings.Join(wanted(), "\n"),
+	}.Sum()
 }
 
 // assemble makes the image of the base, a directory with layer and version.

@@ -43,9 +43,8 @@ func published(ctx context.Context, o Options, built string) (string, error) {
 		return digest.Name(), nil
 	}
 	// A tag is looked up once: later runs use the same image, without a registry.
-	var address store.Address
-	address.AddString("tag", named.Name())
-	dir, _, err := store.Store{Dir: o.CacheDir}.Produce(ctx, "mysql-tag", address.Sum(),
+	tag := store.Inputs{"tag": named.Name()}
+	dir, _, err := store.Store{Dir: o.CacheDir}.Produce(ctx, "mysql-tag", tag.Sum(),
 		func(ctx context.Context, dir string) error {
 			return registry.Use(ctx, ref, o.Progress, func(digest string, _ v1.Image) error {
 				return os.WriteFile(filepath.Join(dir, "digest"), []byte(digest), 0o644)

@@ -45,17 +45,17 @@ func documentation() []string {
 // Sum is the digest of what the root file system is made from. The versions of the packages are not in it: a result
 // in the store stays until it is removed, and newer packages are taken when it is made again.
 func (s Spec) Sum(arch string) string {
-	var a store.Address
-	a.AddString("format", "1")
-	a.AddString("suite", s.Suite)
-	a.AddString("arch", arch)
 	packages := slices.Clone(s.Packages)
 	slices.Sort(packages)
-	a.AddString("packages", strings.Join(slices.Compact(packages), "\n"))
-	a.AddString("excludes", strings.Join(documentation(), "\n"))
-	a.AddString("includes", strings.Join(s.Includes, "\n"))
-	a.AddString("apt", strings.Join(s.AptOpts, "\n"))
-	return a.Sum()
+	return store.Inputs{
+		"format":   "1",
+		"suite":    s.Suite,
+		"arch":     arch,
+		"packages": strings.Join(slices.Compact(packages), "\n"),
+		"excludes": strings.Join(documentation(), "\n"),
+		"includes": strings.Join(s.Includes, "\n"),
+		"apt":      strings.Join(s.AptOpts, "\n"),
+	}.Sum()
 }
 
 // Builder makes root file systems.

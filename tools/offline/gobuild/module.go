@@ -82,13 +82,12 @@ func (m Module) env(arch string) []string {
 
 // address returns the digest of everything that decides what the programs are.
 func (m Module) address(goVersion, arch string) string {
-	var a store.Address
-	a.AddString("format", "1")
-	a.AddString("go", goVersion)
-	a.AddString("args", strings.Join(m.args("OUT"), "\x00"))
-	a.AddString("env", strings.Join(m.env(arch), "\x00"))
+	a := store.Inputs{
+		"format": "1", "go": goVersion, "args": strings.Join(m.args("OUT"), "\x00"),
+		"env": strings.Join(m.env(arch), "\x00"),
+	}
 	for name, data := range m.Files {
-		a.Add("file:"+name, data)
+		a["file:"+name] = string(data)
 	}
 	return a.Sum()
 }

@@ -13,33 +13,32 @@ const recipe = "1"
 
 // sum returns the digest of all inputs of the node image. It reads nothing big.
 func (b *builder) sum() (string, error) {
-	var a store.Address
-	a.AddString("arch", b.compiler.Arch)
-	a.AddString("release", fmt.Sprintf("%+v", b.rel))
-	a.AddString("root", nodeRoot().Sum(b.compiler.Arch))
+	a := store.Inputs{
+		"arch": b.compiler.Arch, "release": fmt.Sprintf("%+v", b.rel), "root": nodeRoot().Sum(b.compiler.Arch),
+		"recipe": recipe,
+	}
 	for _, c := range components(b.rel) {
 		m, err := c.Load(pinFiles, ownFiles)
 		if err != nil {
 			return "", err
 		}
 		if len(c.Packages) > 0 {
-			a.AddString("component:"+c.Name, b.compiler.Sum(m))
+			a["component:"+c.Name] = b.compiler.Sum(m)
 			continue
 		}
 		for name, data := range m.Files {
-			a.Add("component:"+c.Name+":"+name, data)
+			a["component:"+c.Name+":"+name] = string(data)
 		}
 	}
 	if db := b.opts.Database; db.Digest != "" {
-		a.AddString("preload:"+db.Digest, "")
+		a["preload:"+db.Digest] = ""
 	}
-	a.AddString("recipe", recipe)
 	err := fs.WalkDir(nodeFiles, ".", func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		data, err := nodeFiles.ReadFile(p)
-		a.Add("file:"+p, data)
+		a["file:"+p] = string(data)
 		return err
 	})
 	return a.Sum(), err

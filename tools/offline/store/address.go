@@ -11,28 +11,14 @@ import (
 	"slices"
 )
 
-// Address is the digest of everything a result is made from. Inputs are named, so that the same bytes under
-// another name give another address, and their order does not matter.
-type Address struct {
-	inputs map[string]string
-}
-
-// Add puts one named input into the address. Adding a name again replaces its value.
-func (a *Address) Add(name string, value []byte) {
-	if a.inputs == nil {
-		a.inputs = make(map[string]string)
-	}
-	a.inputs[name] = string(value)
-}
-
-// AddString is Add for text.
-func (a *Address) AddString(name, value string) { a.Add(name, []byte(value)) }
+// Inputs is everything a result is made from, by name, so that the same bytes under another name give another address.
+type Inputs map[string]string
 
 // Sum returns the address as 64 hexadecimal digits.
-func (a *Address) Sum() string {
+func (all Inputs) Sum() string {
 	h := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(a.inputs)) {
-		value := a.inputs[name]
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		value := all[name]
 		// The lengths keep two inputs from running into each other.
 		fmt.Fprintf(h, "%d:%s=%d:", len(name), name, len(value))
 		h.Write([]byte(value))

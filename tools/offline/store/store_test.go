@@ -138,14 +138,14 @@ func TestKeepOnly(t *testing.T) {
 func TestAddressDependsOnContentAndNotOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inputs := rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "inputs")
-		var a, b Address
+		a, b := Inputs{}, Inputs{}
 		names := make([]string, 0, len(inputs))
 		for name, value := range inputs {
-			a.AddString(name, value)
+			a[name] = value
 			names = append(names, name)
 		}
 		for i := range names {
-			b.AddString(names[len(names)-1-i], inputs[names[len(names)-1-i]])
+			b[names[len(names)-1-i]] = inputs[names[len(names)-1-i]]
 		}
 		if a.Sum() != b.Sum() {
 			t.Fatal("the order of inputs changes the address")
@@ -155,7 +155,7 @@ func TestAddressDependsOnContentAndNotOnOrder(t *testing.T) {
 		if old, ok := inputs[name]; ok && old == value {
 			return
 		}
-		b.AddString(name, value)
+		b[name] = value
 		if a.Sum() == b.Sum() {
 			t.Fatal("an input does not change the address")
 		}

@@ -423,15 +423,15 @@ func (n *node) Dial(ctx context.Context, network, address string) (net.Conn, err
 
 // BootClock measures how the node's boot clock relates to the harness's.
 func (n *node) BootClock(ctx context.Context) (clusters.NodeClock, error) {
+	var clock clusters.NodeClock
 	conn, err := n.connect(ctx)
+	if err == nil {
+		clock.Offset, clock.Error, err = link.Clock(ctx, conn, func() int64 { return int64(bootclock.Now()) })
+	}
 	if err != nil {
 		return clusters.NodeClock{}, fmt.Errorf("read boot clock of node %q: %w", n.name, err)
 	}
-	offset, margin, err := link.Clock(ctx, conn, func() int64 { return int64(bootclock.Now()) })
-	if err != nil {
-		return clusters.NodeClock{}, fmt.Errorf("read boot clock of node %q: %w", n.name, err)
-	}
-	return clusters.NodeClock{Offset: offset, Error: margin}, nil
+	return clock, nil
 }
 
 const (

@@ -229,15 +229,7 @@ func feed(out *frames, stdin io.Reader, taken, ended <-chan struct{}) error {
 
 // Dial turns conn into a connection from the agent to an address. It closes conn if it fails.
 func Dial(ctx context.Context, conn net.Conn, network, address string) error {
-	err := within(ctx, conn, func() error {
-		out := &frames{to: conn}
-		if err := out.writeJSON(kindRequest, request{Op: opDial, Network: network, Address: address}); err != nil {
-			return fmt.Errorf("ask the agent: %w", err)
-		}
-		_, err := readAnswer(conn)
-		return err
-	})
-	if err != nil {
+	if err := once(ctx, conn, request{Op: opDial, Network: network, Address: address}); err != nil {
 		return errors.Join(err, conn.Close())
 	}
 	return nil
@@ -246,23 +238,28 @@ func Dial(ctx context.Context, conn net.Conn, network, address string) error {
 // Begin asks the agent for leave to do harm for an owner until its undo is due, after life. The error wraps ErrLimit if
 // the limits forbid it. It closes the connection.
 func Begin(ctx context.Context, conn net.Conn, owner, fault string, life time.Duration) error {
-	return ask(ctx, conn, request{Op: opBegin, Owner: owner, Fault: fault, Life: life})
+	return errors.Join(once(ctx, conn, request{Op: opBegin, Owner: owner, Fault: fault, Life: life}), conn.Close())
 }
 
 // End gives the owner's leave back, if there is one. It closes the connection.
 func End(ctx context.Context, conn net.Conn, owner string) error {
-	return ask(ctx, conn, request{Op: opEnd, Owner: owner})
+	return errors.Join(once(ctx, conn, request{Op: opEnd, Owner: owner}), conn.Close())
 }
 
-func ask(ctx context.Context, conn net.Conn, r request) error {
-	err := within(ctx, conn, func() error {
-		if err := (&frames{to: conn}).writeJSON(kindRequest, r); err != nil {
-			return fmt.Errorf("ask the agent: %w", err)
-		}
-		_, err := readAnswer(conn)
+// ask sends a request and reads its answer.
+func ask(conn io.ReadWriter, r request) (answer, error) {
+	if err := (&frames{to: conn}).writeJSON(kindRequest, r); err != nil {
+		return answer{}, fmt.Errorf("ask the agent: %w", err)
+	}
+	return readAnswer(conn)
+}
+
+// once is ask until ctx ends.
+func once(ctx context.Context, conn net.Conn, r request) error {
+	return within(ctx, conn, func() error {
+		_, err := ask(conn, r)
 		return err
 	})
-	return errors.Join(err, conn.Close())
 }
 
 // Clock relates the node's boot clock to now, a clock of the caller: the node's t is t plus offset, give or take
@@ -273,14 +270,14 @@ func Clock(ctx context.Context, conn net.Conn, now func() int64) (offset, margin
 	err = within(ctx, conn, func() error {
 		for range rounds {
 			before := now()
-			boot, err := askClock(conn)
+			a, err := ask(conn, request{Op: opClock})
 			if err != nil {
 				return err
 			}
 			after := now()
 			// The node read its clock between the two. Half the trip, rounded up, covers both ends.
 			if half := time.Duration(after-before+1) / 2; margin < 0 || half < margin {
-				offset, margin = time.Duration(before+int64(half)-boot), half
+				offset, margin = time.Duration(before+int64(half)-a.Boot), half
 			}
 		}
 		return nil
@@ -290,18 +287,7 @@ func Clock(ctx context.Context, conn net.Conn, now func() int64) (offset, margin
 
 // Hello waits for an answer of the agent. The connection then serves one operation.
 func Hello(ctx context.Context, conn net.Conn) error {
-	return within(ctx, conn, func() error {
-		_, err := askClock(conn)
-		return err
-	})
-}
-
-func askClock(conn io.ReadWriter) (boot int64, err error) {
-	if err := (&frames{to: conn}).writeJSON(kindRequest, request{Op: opClock}); err != nil {
-		return 0, fmt.Errorf("ask the agent: %w", err)
-	}
-	a, err := readAnswer(conn)
-	return a.Boot, err
+	return once(ctx, conn, request{Op: opClock})
 }
 
 // within ends the reads and writes of do when ctx ends.

@@ -252,9 +252,10 @@ func (r *reasoner) idle() {
 			r.k.since(asked), r.set.Status.ObservedGeneration, r.set.Meta.Generation)
 	}
 	for _, f := range r.k.faults {
-		switch ago := r.k.lasted(f.healed); {
+		end := healed(f)
+		switch ago := r.k.lasted(end); {
 		case !r.hurtsControl(f):
-		case !f.healed.Known:
+		case !end.Known:
 			r.fault(f)
 			r.looks(Transient, "the fault of step %d is still active on what the controller needs, and will be "+
 				"healed", f.Step)

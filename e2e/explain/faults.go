@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -17,16 +18,16 @@ func (r *reasoner) faultsOn(b blocker) {
 		if !hits && !(b.pod.Spec.NodeName == "" && r.hurtsControl(f)) {
 			continue
 		}
-		if since.Known && f.injected.At > since.At.Add(time.Second) && f.healed.Known ||
-			f.healed.Known && since.Known && f.healed.At < since.At {
+		end, began := healed(f), f.Facts[history.StageInjected].Span.NotBefore
+		if end.Known && since.Known && (began > since.At.Add(time.Second) || end.At < since.At) {
 			continue
 		}
 		r.fault(f)
-		if !f.healed.Known && (r.outlook == NotKnown || r.outlook == Permanent && r.nodal) {
+		if !end.Known && (r.outlook == NotKnown || r.outlook == Permanent && r.nodal) {
 			r.outlook, r.reason = Transient, fmt.Sprintf("as far as the fault of step %d (%s) is the cause: it is "+
 				"still active and will be healed", f.Step, f.Name)
 		}
-		if ago := r.k.lasted(f.healed); f.healed.Known && ago < usualStart && r.outlook == NotKnown {
+		if ago := r.k.lasted(end); end.Known && ago < usualStart && r.outlook == NotKnown {
 			r.outlook, r.reason = Transient, fmt.Sprintf("step %d (%s) was healed only %s ago, and recovery "+
 				"takes a while; if it does not recover: %s", f.Step, f.Name, Lasting(ago), r.reason)
 		}
@@ -34,19 +35,19 @@ func (r *reasoner) faultsOn(b blocker) {
 }
 
 // hurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
-func (r *reasoner) hurtsControl(f fault) bool {
+func (r *reasoner) hurtsControl(f world.Fault) bool {
 	n := r.k.Nodes.At(f.Node, r.k.at)
 	return f.TakesControl() || n != nil && world.IsControlPlane(n.Meta.Labels)
 }
 
 // active returns a fault that is active on the pod or its node, and false where there is none.
-func (r *reasoner) active(p *pod) (fault, bool) {
+func (r *reasoner) active(p *pod) (world.Fault, bool) {
 	for _, f := range r.k.faults {
-		if !f.healed.Known && (f.Victim == p.Name() || f.Node != "" && f.Node == p.Spec.NodeName) {
+		if !healed(f).Known && (f.Victim == p.Name() || f.Node != "" && f.Node == p.Spec.NodeName) {
 			return f, true
 		}
 	}
-	return fault{}, false
+	return world.Fault{}, false
 }
 
 // nodesOf returns the node of a pod, or the nodes that its volumes bind it to.
@@ -63,21 +64,19 @@ func (r *reasoner) nodesOf(p *pod) []string {
 	return names
 }
 
-func (r *reasoner) fault(f fault) {
+func (r *reasoner) fault(f world.Fault) {
 	on := f.Node
 	if on != "" {
 		on = " on node " + on
 	}
-	end := "is still active"
-	if f.healed.Known {
-		end = "was healed at " + r.k.clock(f.healed)
+	injected := f.Facts[history.StageInjected]
+	evidence, end := []Evidence{{Event: injected.ID}}, "is still active"
+	if e := f.Facts[history.StageConfirmed]; e != nil {
+		evidence = append(evidence, Evidence{Event: e.ID})
 	}
-	var evidence []Evidence
-	for _, id := range f.events {
-		evidence = append(evidence, Evidence{Event: id})
+	if at := healed(f); at.Known {
+		evidence, end = append(evidence, Evidence{Event: at.Event}), "was healed at "+r.k.clock(at)
 	}
-	if f.healed.Event != 0 {
-		evidence = append(evidence, Evidence{Event: f.healed.Event})
-	}
-	r.because(evidence, "step %d, %s, was carried out%s at %s and %s", f.Step, f.Name, on, r.k.clock(f.injected), end)
+	r.because(evidence, "step %d, %s, was carried out%s at %s and %s", f.Step, f.Name, on,
+		r.k.clock(atTime(injected.Span.NotBefore)), end)
 }

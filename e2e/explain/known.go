@@ -17,7 +17,7 @@ type known struct {
 	*world.Objects
 	at, start history.Time
 	live      bool                       // The world is a cluster as it is now: moments are nanoseconds since 1970.
-	faults    []fault                    // Those that were injected.
+	faults    []world.Fault              // Those that were injected.
 	events    map[string][]*world.Notice // Events of the API by object and reason: "Pod namespace/name Killing".
 	watched   map[string]bool            // The resources that were watched.
 	missing   []Cause                    // What could not be seen, and why.
@@ -98,13 +98,6 @@ func (k *known) readObservers(w *world.World) {
 	}
 }
 
-// fault is one that was injected.
-type fault struct {
-	world.Fault
-	injected, healed moment // Healed is not known while the fault is active.
-	events           []int64
-}
-
 // readFaults reads the faults that were injected, in the order of their steps.
 func (k *known) readFaults(w *world.World) {
 	var facts []*history.Event
@@ -116,21 +109,18 @@ func (k *known) readFaults(w *world.World) {
 		}
 	}
 	for _, step := range slices.Sorted(maps.Keys(names)) {
-		f := fault{Fault: world.FaultLife(facts, step, names[step])}
-		injected := f.Facts[history.StageInjected]
-		if injected == nil {
-			continue
+		if f := world.FaultLife(facts, step, names[step]); f.Facts[history.StageInjected] != nil {
+			k.faults = append(k.faults, f)
 		}
-		f.injected = moment{At: injected.Span.NotBefore, Event: injected.ID, Known: true}
-		f.events = []int64{injected.ID}
-		if e := f.Facts[history.StageConfirmed]; e != nil {
-			f.events = append(f.events, e.ID)
-		}
-		if e := cmp.Or(f.Facts[history.StageHealed], f.Facts[history.StageConfirmedHealed]); e != nil {
-			f.healed = seen(e)
-		}
-		k.faults = append(k.faults, f)
 	}
+}
+
+// healed returns when a fault was healed; it is not known while the fault is active.
+func healed(f world.Fault) moment {
+	if e := cmp.Or(f.Facts[history.StageHealed], f.Facts[history.StageConfirmedHealed]); e != nil {
+		return seen(e)
+	}
+	return moment{}
 }
 
 // there returns the objects of a kind that are there, in the order of their keys.

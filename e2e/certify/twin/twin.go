@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/seatrial/seatrial/e2e/certify/audit"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // Original is what was read of a cluster.
@@ -90,9 +91,6 @@ func kubeletFields() []string {
 		"shutdownGracePeriodCriticalPods", "syncFrequency", "volumeStatsAggPeriod"}
 }
 
-// roleLabel marks the nodes of a control plane.
-const roleLabel = "node-role.kubernetes.io/control-plane"
-
 // maker is a twin in the making.
 type maker struct {
 	Original
@@ -148,7 +146,7 @@ func (m *maker) shape(pinned []string) error {
 	}
 	planes := 0
 	for _, n := range m.Nodes {
-		if _, is := n.Labels[roleLabel]; is {
+		if world.IsControlPlane(n.Labels) {
 			planes++
 		}
 	}
@@ -190,7 +188,7 @@ func (m *maker) settings() {
 			m.Flags[component][name] = value
 		}
 		for _, p := range pods[1:] {
-			if d := differing(asMap(audit.Flags(pods[0])), asMap(audit.Flags(p)), copied[component]); len(d) > 0 {
+			if d := differing(audit.Flags(pods[0]), audit.Flags(p), copied[component]); len(d) > 0 {
 				m.left("the flags of "+pods[0].Name+" are copied", "other flags of %s: %s", p.Name,
 					strings.Join(d, ", "))
 			}
@@ -225,7 +223,7 @@ func (o Original) model() string {
 		if o.Kubelets[n.Name] == nil {
 			continue
 		}
-		if _, plane := n.Labels[roleLabel]; !plane {
+		if !world.IsControlPlane(n.Labels) {
 			return n.Name
 		}
 		if first == "" {
@@ -280,27 +278,14 @@ func Differences(o, t Original) []Left {
 }
 
 // differing returns the keys with different values, of the given ones or of all.
-func differing(a, b map[string]any, among []string) []string {
+func differing[V any](a, b map[string]V, among []string) []string {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
 	var all []string
-	for key := range merged(a, b) {
+	for _, key := range slices.Sorted(maps.Keys(both)) {
 		if (among == nil || slices.Contains(among, key)) && text(a[key]) != text(b[key]) {
 			all = append(all, key)
 		}
-	}
-	slices.Sort(all)
-	return all
-}
-
-func merged(a, b map[string]any) map[string]any {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return all
-}
-
-func asMap[V any](from map[string]V) map[string]any {
-	all := map[string]any{}
-	for k, v := range from {
-		all[k] = v
 	}
 	return all
 }

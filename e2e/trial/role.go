@@ -14,72 +14,60 @@ type permission struct {
 	group, resource string
 	verbs           string // With blanks between them.
 	why             string
-	need            func(Parts, plan.Plan) bool // Nil is always.
+	needed          bool
 }
 
-// permissions lists what a trial needs of the API, apart from the objects in manifests of the user's. What undoes a
+// permissions lists what a plan needs of the API, apart from the objects in manifests of the user's. What undoes a
 // fault of API objects goes through the control-plane node's own kubeconfig.
-func permissions() []permission {
-	const coordination, storage = "coordination.k8s.io", "storage.k8s.io"
-	fault := func(names ...string) func(Parts, plan.Plan) bool {
-		return func(_ Parts, p plan.Plan) bool {
-			return slices.ContainsFunc(faultsOf(p), func(f plan.Fault) bool { return slices.Contains(names, f.Name) })
-		}
+func permissions(parts Parts, p plan.Plan) []permission {
+	const coordination, storage, always = "coordination.k8s.io", "storage.k8s.io", true
+	fault := func(names ...string) bool {
+		return slices.ContainsFunc(faultsOf(p), func(f plan.Fault) bool { return slices.Contains(names, f.Name) })
 	}
-	does := func(actions ...plan.Action) func(Parts, plan.Plan) bool {
-		return func(_ Parts, p plan.Plan) bool {
-			return slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool { return slices.Contains(actions, s.Do) })
-		}
+	does := func(actions ...plan.Action) bool {
+		return slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool { return slices.Contains(actions, s.Do) })
 	}
-	either := func(of ...func(Parts, plan.Plan) bool) func(Parts, plan.Plan) bool {
-		return func(parts Parts, p plan.Plan) bool {
-			return slices.ContainsFunc(of, func(one func(Parts, plan.Plan) bool) bool { return one(parts, p) })
-		}
-	}
-	own := func(_ Parts, p plan.Plan) bool { return p.Workload.External == nil }
-	made := func(_ Parts, p plan.Plan) bool { // The set is the trial's to remove.
-		return p.Workload.External == nil || p.Workload.External.Namespace == ""
-	}
-	secret := func(_ Parts, p plan.Plan) bool {
-		return p.Workload.External != nil && p.Workload.External.Secret != nil
-	}
-	budget := func(_ Parts, p plan.Plan) bool { return p.Workload.MinAvailable > 0 }
-	topology := func(_ Parts, p plan.Plan) bool { return p.Workload.Grouped() }
-	mesh := func(parts Parts, p plan.Plan) bool { return slices.Contains(needs(parts, p), needChaosMesh) }
+	x := p.Workload.External
+	own := x == nil
+	made := own || x.Namespace == "" // The set is the trial's to remove.
+	secret := !own && x.Secret != nil
+	mesh := slices.Contains(needs(parts, p), needChaosMesh)
 	return []permission{
 		{"", "namespaces", "get list create delete",
-			"the agents' namespace, which allows privileged pods, and the trial's own", nil},
+			"the agents' namespace, which allows privileged pods, and the trial's own", always},
 		{"", "pods", "get list watch create delete",
-			"an agent's pod for each node; the workload's pods, which steps delete; all pods of a struck node", nil},
+			"an agent's pod for each node; the workload's pods, which steps delete; all pods of a struck node", always},
 		{"", "pods", "deletecollection", "the workload's pods, at the end", made},
-		{"", "pods/exec", "get create", "channel A: set up the agent on a node", nil},
+		{"", "pods/exec", "get create", "channel A: set up the agent on a node", always},
 		{"", "pods/log", "get", "the servers' logs, kept as evidence", own},
-		{"", "nodes", "get list watch", "what nodes can do, and whether they are Ready", nil},
+		{"", "nodes", "get list watch", "what nodes can do, and whether they are Ready", always},
 		{coordination, "leases", "get list watch create update delete",
-			"the lock against other harnesses, in kube-system; whether kubelets renew theirs, in kube-node-lease", nil},
-		{"discovery.k8s.io", "endpointslices", "list", "where the API servers are", nil},
-		{"", "events", "list watch", "recorded: what the control plane says", nil},
-		{"", "persistentvolumeclaims", "list watch", "recorded", nil},
+			"the lock against other harnesses, in kube-system; whether kubelets renew theirs, in kube-node-lease",
+			always},
+		{"discovery.k8s.io", "endpointslices", "list", "where the API servers are", always},
+		{"", "events", "list watch", "recorded: what the control plane says", always},
+		{"", "persistentvolumeclaims", "list watch", "recorded", always},
 		{"", "persistentvolumeclaims", "deletecollection", "the workload's claims, at the end", made},
 		{"", "persistentvolumeclaims", "get delete", "claims that steps or the fault claim-delete delete",
-			either(does(plan.ActionDeleteClaim), fault("claim-delete"))},
-		{"", "persistentvolumeclaims", "get", "the volume of each database of a topology", topology},
-		{"", "persistentvolumes", "get list watch", "recorded; whether volumes are bound", nil},
+			does(plan.ActionDeleteClaim) || fault("claim-delete")},
+		{"", "persistentvolumeclaims", "get", "the volume of each database of a topology",
+			p.Workload.Grouped()},
+		{"", "persistentvolumes", "get list watch", "recorded; whether volumes are bound", always},
 		{"", "persistentvolumes", "create delete", "the workload's local volumes", own},
 		{"", "persistentvolumes", "update", "local volumes that are made available again", does(plan.ActionRecycle)},
-		{"apps", "statefulsets", "get list watch", "recorded: the set under test", nil},
-		{"apps", "statefulsets", "create", "make the set under test", either(own, does(plan.ActionCreateSet))},
-		{"apps", "statefulsets", "delete", "remove the set under test", either(made, does(plan.ActionDeleteSet))},
+		{"apps", "statefulsets", "get list watch", "recorded: the set under test", always},
+		{"apps", "statefulsets", "create", "make the set under test", own || does(plan.ActionCreateSet)},
+		{"apps", "statefulsets", "delete", "remove the set under test", made || does(plan.ActionDeleteSet)},
 		{"apps", "statefulsets", "update", "update the set under test, and end it",
-			either(made, does(plan.ActionPartition, plan.ActionUpdate, plan.ActionRollback))},
+			made || does(plan.ActionPartition, plan.ActionUpdate, plan.ActionRollback)},
 		{"apps", "statefulsets/scale", "patch", "scale the set under test", does(plan.ActionScale)},
-		{"apps", "controllerrevisions", "list watch", "recorded: revisions of the set", nil},
-		{storage, "storageclasses", "list watch", "recorded", nil},
+		{"apps", "controllerrevisions", "list watch", "recorded: revisions of the set", always},
+		{storage, "storageclasses", "list watch", "recorded", always},
 		{storage, "storageclasses", "create delete", "the class of the workload's local volumes", own},
-		{storage, "volumeattachments", "list watch", "recorded: which volume is attached to which node", nil},
-		{"", "resourcequotas", "list", "what a trial may leave behind", nil},
+		{storage, "volumeattachments", "list watch", "recorded: which volume is attached to which node", always},
+		{"", "resourcequotas", "list", "what a trial may leave behind", always},
 		{"", "services", "create", "the workload's Service", own},
-		{"policy", "poddisruptionbudgets", "create", "the workload's budget", budget},
+		{"policy", "poddisruptionbudgets", "create", "the workload's budget", p.Workload.MinAvailable > 0},
 		{"", "secrets", "get", "the login that the workload file names", secret},
 		{"", "services", "get", "fault dns-block: the cluster's DNS", fault("dns-block")},
 		{"", "pods/eviction", "create", "fault drain", fault("drain")},
@@ -105,8 +93,8 @@ metadata:
   name: seatrial-trial
 rules:
 `, p.Scenario)
-	for _, one := range permissions() {
-		if one.need != nil && !one.need(parts, p) {
+	for _, one := range permissions(parts, p) {
+		if !one.needed {
 			continue
 		}
 		fmt.Fprintf(&b, "# %s\n- apiGroups: [%q]\n  resources: [%q]\n  verbs: [%s]\n", one.why, one.group, one.resource,

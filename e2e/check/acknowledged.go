@@ -30,9 +30,7 @@ func Acknowledged() Check {
 }
 
 // grouped is the Applies of checks of groups.
-func grouped(w *world.World) bool {
-	return planned(func(p plan.Plan) bool { return p.Workload.Grouped() })(w)
-}
+func grouped(p plan.Plan) bool { return p.Workload.Grouped() }
 
 func judgeAcknowledged(r *ruling) {
 	group := r.finalGroup()
@@ -44,41 +42,30 @@ func judgeAcknowledged(r *ruling) {
 		r.unknown("%s, the writer, was not read back whole at the end: %s", group.writer, why)
 		return
 	}
-	type row struct {
-		client int
-		seq    int64
-	}
-	has := map[string]map[row]bool{}
-	for name, read := range reads {
-		has[name] = map[row]bool{}
-		for at := range read.Rows() {
-			has[name][row{at.Client, at.Seq}] = true
-		}
-	}
 	allowed := 0
 	for _, op := range r.world.Operations().All {
 		e := op.Answer
 		if e == nil || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK {
 			continue
 		}
+		client, seq := e.Op.Client, e.Op.Seq
 		if e.Op.By == "" {
-			r.unknown("it is not known who acknowledged client %d, seq %d", e.Op.Client, e.Op.Seq)
+			r.unknown("it is not known who acknowledged client %d, seq %d", client, seq)
 			continue
 		}
-		at := row{e.Op.Client, e.Op.Seq}
-		if has[group.writer][at] {
+		if reads[group.writer].Has(client, seq) {
 			r.evidence++
 			continue
 		}
 		if e.Span.NotAfter >= reads[group.writer].First {
-			r.unknown("client %d, seq %d was acknowledged while the final read was on: it cannot be missed", at.client,
-				at.seq)
+			r.unknown("client %d, seq %d was acknowledged while the final read was on: it cannot be missed", client,
+				seq)
 			continue
 		}
 		promised, why := r.promised(op)
 		switch {
 		case why != "":
-			r.unknown("client %d, seq %d, acknowledged by %s, is gone, and %s", at.client, at.seq, e.Op.By, why)
+			r.unknown("client %d, seq %d, acknowledged by %s, is gone, and %s", client, seq, e.Op.By, why)
 			continue
 		case !promised:
 			allowed++
@@ -86,15 +73,15 @@ func judgeAcknowledged(r *ruling) {
 		}
 		var with []string
 		for _, name := range keys(reads) {
-			if has[name][at] {
+			if reads[name].Has(client, seq) {
 				with = append(with, name)
 			}
 		}
-		r.violation(Finding{Subject: fmt.Sprintf("%s row (client %d, seq %d)", e.Op.Instance, at.client, at.seq),
+		r.violation(Finding{Subject: fmt.Sprintf("%s row (client %d, seq %d)", e.Op.Instance, client, seq),
 			Span:   history.Between(e.Span.NotAfter, reads[group.writer].Last.NotAfter),
 			Events: proof(e.ID, reads[group.writer].Chunks[1].ID, group.facts[group.writer].ID)},
 			"A row that %s had acknowledged at %s is lost: client %d, seq %d is not on %s, the writer; %s; of the "+
-				"transactions of %s (%s) %s.", e.Op.By, r.clock(e.Span.NotAfter), at.client, at.seq, group.writer,
+				"transactions of %s (%s) %s.", e.Op.By, r.clock(e.Span.NotAfter), client, seq, group.writer,
 			holders(with), e.Op.By, e.Op.Server, group.of(e.Op.Server))
 	}
 	if allowed > 0 {

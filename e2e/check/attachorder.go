@@ -65,8 +65,8 @@ func (r *ruling) judgeAttach(v *world.VolumeLife, c, before *world.Call) {
 			continue
 		}
 		var last []int64 // Events of the last call to detach it from there.
-		for _, d := range r.world.Calls().Of(world.RPCDetach) {
-			if d.Is(world.RPCDetach, v.Handle, other) && d.Began().NotBefore <= c.Ended().NotAfter {
+		for _, d := range r.world.Calls().On(world.RPCDetach, v.Handle, other) {
+			if d.Began().NotBefore <= c.Ended().NotAfter {
 				last = d.Events()
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -82,10 +83,10 @@ type Check struct {
 	Source  string
 	Unit    string // What its evidence counts.
 	// Applies reports, from the plan alone, whether the promise concerns the trial; nil means always. Missing evidence
-	// does not leave a check out.
-	Applies func(*world.World) bool
+	// does not leave a check out. Without a plan every check applies and is Unknown.
+	Applies func(plan.Plan) bool
 	// Lacks returns why the workload gives no evidence of the promise, "" if it does; nil means that it always does.
-	Lacks func(*world.World) string
+	Lacks func(*world.Trial) string
 	judge func(*ruling)
 }
 
@@ -106,14 +107,15 @@ func Run(hist history.History, checks []Check) Report { return Judge(world.New(h
 func Judge(w *world.World, checks []Check) Report {
 	var r Report
 	verdicts := make([]Verdict, 0, len(checks))
+	t, err := w.Trial()
 	for _, c := range checks {
-		if c.Lacks != nil {
-			if why := c.Lacks(w); why != "" {
+		if err == nil && c.Lacks != nil {
+			if why := c.Lacks(t); why != "" {
 				r.NotJudged = append(r.NotJudged, Unjudged{Check: c.Name, Promise: c.Promise, Why: why})
 				continue
 			}
 		}
-		if c.Applies != nil && !c.Applies(w) {
+		if err == nil && c.Applies != nil && !c.Applies(t.Plan) {
 			continue
 		}
 		res := runOne(w, c)

@@ -18,7 +18,7 @@ func Damage() Check {
 		Promise: "What was damaged on purpose is found.",
 		Source:  "Seatrial's design: a check that cannot find what is there proves nothing",
 		Unit:    "files damaged and found",
-		Applies: planned(damages),
+		Applies: damages,
 		judge:   judgeDamage,
 	}
 }

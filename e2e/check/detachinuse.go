@@ -29,9 +29,9 @@ func DetachInUse() Check {
 		Source: "Kubernetes, pkg/controller/volume/attachdetach/reconciler: a volume is not detached while it is " +
 			"mounted by its node, unless by force; test/e2e/storage/detach_mounted.go",
 		Unit: "states of VolumeAttachments",
-		Applies: planned(func(p plan.Plan) bool {
-			return p.Workload.StorageName() == plan.StorageSharedDisk && p.Workload.Fencing != plan.FencingUnattached
-		}),
+		Applies: func(p plan.Plan) bool {
+			return onSharedDisk(p) && p.Workload.Fencing != plan.FencingUnattached
+		},
 		Lacks: ofOwn(noCalls),
 		judge: judgeDetachInUse,
 	}

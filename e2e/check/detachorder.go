@@ -75,10 +75,12 @@ func (r *ruling) judgeDetach(c *world.Call, detached bool) {
 
 // unstaged reports whether the node's driver had certainly taken down a mount before a call began.
 func (r *ruling) unstaged(c *world.Call, life *world.Mount) bool {
-	return slices.ContainsFunc(r.world.Calls().Of(world.RPCUnstage, world.RPCUnpublish), func(u *world.Call) bool {
-		return u.Volume == c.Volume && u.TargetNode() == c.TargetNode() && u.Took() &&
-			u.Began().NotBefore >= life.From && u.Ended().NotAfter < c.Began().NotBefore
-	})
+	took := func(u *world.Call) bool {
+		return u.Took() && u.Began().NotBefore >= life.From && u.Ended().NotAfter < c.Began().NotBefore
+	}
+	calls, node := r.world.Calls(), c.TargetNode()
+	return slices.ContainsFunc(calls.On(world.RPCUnstage, c.Volume, node), took) ||
+		slices.ContainsFunc(calls.On(world.RPCUnpublish, c.Volume, node), took)
 }
 
 func (r *ruling) blameDetach(v *world.VolumeLife, c *world.Call, mounts []*world.Mount) {

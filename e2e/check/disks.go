@@ -12,9 +12,7 @@ import (
 )
 
 // onSharedDisk reports whether the plan puts the workload on storage shared-disk, whose disks are attached to nodes.
-func onSharedDisk(w *world.World) bool {
-	return planned(func(p plan.Plan) bool { return p.Workload.StorageName() == plan.StorageSharedDisk })(w)
-}
+func onSharedDisk(p plan.Plan) bool { return p.Workload.StorageName() == plan.StorageSharedDisk }
 
 // window returns the span from the first call for, or mount of, a driver's volume to when the observers stopped.
 func (r *ruling) window() history.Span {
@@ -183,6 +181,4 @@ func (r *ruling) sawCalls(window history.Span) {
 }
 
 // hasData reports whether the plan's workload is a database that clients write to.
-func hasData(w *world.World) bool {
-	return planned(func(p plan.Plan) bool { return !p.Workload.Light })(w)
-}
+func hasData(p plan.Plan) bool { return !p.Workload.Light }

@@ -19,7 +19,7 @@ func EtcdRollback() Check {
 			"saved.",
 		Source:  "k/k#65580; kubeadm design documents, kubeadm upgrade, rollback of etcd",
 		Unit:    "ends of kubeadm upgrade apply",
-		Applies: planned(func(p plan.Plan) bool { return len(hurtApplies(p)) > 0 }),
+		Applies: func(p plan.Plan) bool { return len(hurtApplies(p)) > 0 },
 		judge:   judgeEtcdRollback,
 	}
 }

@@ -26,7 +26,7 @@ func Isolation() Check {
 			"Transaction Isolation Levels and Consistent Nonlocking Reads; with both logs synced at each commit, a " +
 			"crash loses no commit",
 		Unit:    "transactions that committed",
-		Applies: planned(func(p plan.Plan) bool { return p.Workload.Transactions > 0 }),
+		Applies: func(p plan.Plan) bool { return p.Workload.Transactions > 0 },
 		judge:   judgeIsolation,
 	}
 }

@@ -37,7 +37,7 @@ type idle struct {
 func judgeMountResidue(r *ruling) {
 	storage := r.world.Storage()
 	r.watched("which pods were gone is not known", world.PodsObserver)
-	others, namespace := external(r.world), trialNamespace(r.world, r.trial.Plan)
+	others, namespace := r.trial.Plan.Workload.External != nil, trialNamespace(r.trial)
 	for _, life := range r.world.Ledger().Lives {
 		if life.Place == (history.Place{}) {
 			continue

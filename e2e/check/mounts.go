@@ -86,7 +86,7 @@ func judgeMounts(r *ruling) {
 	if mounted {
 		r.noteLedger(window)
 	}
-	if onSharedDisk(r.world) {
+	if onSharedDisk(r.trial.Plan) {
 		r.sawNodes(r.world.Containers().HoldingCoverage, r.world.Nodes(), window)
 	}
 }

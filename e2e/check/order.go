@@ -25,7 +25,7 @@ func Order() Check {
 		Source: "Kubernetes documentation, StatefulSets, Deployment and Scaling Guarantees; " +
 			"the order of resourceVersions is that of KEP-5504",
 		// A Parallel StatefulSet promises no order.
-		Applies: planned(func(p plan.Plan) bool { return !p.Workload.Parallel }),
+		Applies: func(p plan.Plan) bool { return !p.Workload.Parallel },
 		Unit:    "creations and scale-downs of pods",
 		judge:   judgeOrder,
 	}

@@ -22,7 +22,7 @@ func PDBHonoured() Check {
 		Source: "Kubernetes documentation, Specifying a Disruption Budget; KEP-85; " +
 			"k8s.io/kubernetes pkg/registry/core/pod/storage, checkAndDecrement",
 		Unit:    "evictions of pods of the StatefulSet",
-		Applies: planned(func(p plan.Plan) bool { return p.Workload.MinAvailable > 0 }),
+		Applies: func(p plan.Plan) bool { return p.Workload.MinAvailable > 0 },
 		judge:   judgePDBHonoured,
 	}
 }

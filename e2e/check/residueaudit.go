@@ -15,7 +15,7 @@ import (
 // there. A manifest that kubeadm upgraded as the plan asked may differ.
 //
 // Package chaos/nodeagent/leaks defines what is searched for and what is ignored because it comes and goes by itself.
-// Runs from before this check have no searches, and the check does not apply to them.
+// Plans from before this check have no audit, and the check does not apply to them.
 func ResidueAudit() Check {
 	return Check{
 		Name:    "residue-audit",
@@ -24,15 +24,9 @@ func ResidueAudit() Check {
 		Source: "Seatrial's design: heal works by owner mark and leaves nothing; reports of rules and frozen " +
 			"processes that outlived their experiment",
 		Unit:    "places looked over before and after",
-		Applies: audited,
+		Applies: func(p plan.Plan) bool { return p.Audit },
 		judge:   judgeResidueAudit,
 	}
-}
-
-// audited reports whether the plan has the audit set, or the history has searches. Without a plan every check applies.
-func audited(w *world.World) bool {
-	t, err := w.Trial()
-	return err != nil || t.Plan.Audit || len(w.Of(history.KindResidue)) > 0
 }
 
 // searches holds the last search before and the last after at one place.

@@ -192,8 +192,7 @@ func rewrittenMutations() []mutation {
 	}
 }
 
-// TestARunWithoutAuditIsJudgedAsBefore holds that the check applies to a run only if its plan has the audit or searches
-// were recorded.
+// TestARunWithoutAuditIsJudgedAsBefore holds that the check applies to a run only if its plan has the audit.
 func TestARunWithoutAuditIsJudgedAsBefore(t *testing.T) {
 	judged := func(h history.History) bool {
 		for _, r := range check.Run(h, check.All()).Results {

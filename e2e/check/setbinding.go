@@ -28,7 +28,7 @@ func SetBinding() Check {
 		Source: "Kubernetes documentation, Storage Classes, Volume Binding Mode, and Local Volumes (KEP-490); " +
 			"Persistent Volumes, Binding",
 		Unit:    "claims bound",
-		Applies: planned(local),
+		Applies: local,
 		Lacks:   ofOwn(noLocal),
 	}, []string{world.PodsObserver, world.SetsObserver, world.ClaimsObserver, world.VolumesObserver}, judgeSetBinding)
 }

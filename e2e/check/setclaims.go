@@ -47,17 +47,7 @@ func (j *setJudge) claim(key string, ordinal int) {
 			break
 		}
 		same := old != nil && old.UID() == c.UID()
-		if same && old.Deleted() {
-			j.unknown("claim %s was seen again at %s, after its end", c.Name(), j.when(c.Event))
-		}
-		if old != nil && !same && !old.Deleted() {
-			j.unknown("claim %s (uid %s) was never seen to end, and at %s another was there", c.Name(), old.UID(),
-				j.when(c.Event))
-		}
-		if !same && c.Event.Object.Verb != history.VerbAdded && c.Event.Object.Verb != history.VerbListed {
-			j.unknown("claim %s was there when it was first seen, at %s: its creation was missed", c.Name(),
-				j.when(c.Event))
-		}
+		follows(j, "claim "+c.Name(), old, c, "")
 		if c.Guessed() {
 			j.unknown("claim %s ended while the API watch was blind", c.Name())
 		}

@@ -48,19 +48,19 @@ func judgeSetIdentity(j *setJudge) {
 // identify judges a state of a pod; old is the previous state of its ordinal.
 func (j *setJudge) identify(p, old *world.PodState) {
 	l := p.Life
-	if old != nil && old.Life != l && !old.Deleted() && !p.Deleted() {
-		j.unknown("pod %s (uid %s) was never seen to end, and at %s one of its name with uid %s was there",
-			l.Name, old.Life.UID, j.when(p.Event), l.UID)
-	} else if old != nil && old.Life == l {
-		j.follows(p, old)
-		if !p.Guessed() && !old.Guessed() && old.Spec.NodeName != "" && p.Spec.NodeName != old.Spec.NodeName {
+	var before *world.Pod
+	what := ""
+	if old != nil {
+		before = old.Pod
+	}
+	if old != nil && old.Life == l && !p.Guessed() && !old.Guessed() {
+		what = j.goesBack(p, old)
+		if old.Spec.NodeName != "" && p.Spec.NodeName != old.Spec.NodeName {
 			j.blame(p, old, "Pod %s (uid %s) was on node %s and at %s on %q: no pod moves.", l.Name, l.UID,
 				old.Spec.NodeName, j.when(p.Event), p.Spec.NodeName)
 		}
 	}
-	if verb := p.Event.Object.Verb; p == l.First && verb != history.VerbAdded && verb != history.VerbListed {
-		j.unknown("pod %s was there when it was first seen, at %s: its creation was missed", l.Name, j.when(p.Event))
-	}
+	follows(j, fmt.Sprintf("pod %s (uid %s)", l.Name, l.UID), before, p.Pod, what)
 	if p.Made() {
 		j.evidence++
 		j.names(p)
@@ -72,29 +72,10 @@ func (j *setJudge) identify(p, old *world.PodState) {
 // (pkg/kubelet/status, syncPeriod).
 const catchUp = 15 * time.Second
 
-// follows adds a reason if a state of a pod shows that the record of the pod is incomplete.
-func (j *setJudge) follows(p, old *world.PodState) {
-	what := contradicts(p, old)
-	before := history.Span{NotBefore: p.Event.Span.NotBefore.Add(-catchUp), NotAfter: p.Event.Span.NotAfter}
-	if what == "" && !p.Deleting() && len(j.trial.FaultsIn(before)) == 0 {
-		from, _, ok := j.sets.Wall.Between(old.Event.Span)
-		what = missed(p, old, from, ok)
-	}
-	if what != "" {
-		j.unknown("pod %s (uid %s) at %s makes an impossible transition: %s", p.Life.Name, p.Life.UID,
-			j.when(p.Event), what)
-	}
-}
-
-// contradicts says what makes the transition between two states of a pod impossible, "" if it is possible.
-func contradicts(p, old *world.PodState) string {
+// goesBack says what in the status of a pod makes the transition from an earlier state impossible, "" if it is
+// possible.
+func (j *setJudge) goesBack(p, old *world.PodState) string {
 	switch {
-	case p.Guessed() || old.Guessed():
-		return ""
-	case old.Deleted():
-		return "it had ended"
-	case old.Deleting() && !p.Deleting():
-		return "its end had been asked for, and was not"
 	case old.Status.Over && !p.Status.Over:
 		return "it had succeeded or failed, and had not"
 	case p.Status.Ready && !p.Status.Running:
@@ -102,7 +83,12 @@ func contradicts(p, old *world.PodState) string {
 	case old.Status.Running && !p.Status.Running && !p.Status.Over:
 		return "it had been Running, and not yet"
 	}
-	return ""
+	before := history.Span{NotBefore: p.Event.Span.NotBefore.Add(-catchUp), NotAfter: p.Event.Span.NotAfter}
+	if p.Deleting() || len(j.trial.FaultsIn(before)) > 0 {
+		return ""
+	}
+	from, _, ok := j.sets.Wall.Between(old.Event.Span)
+	return missed(p, old, from, ok)
 }
 
 // folded is how long a change of readiness may last without being sent: a kubelet sends only the newest status of a
@@ -243,9 +229,7 @@ func (j *setJudge) boundVolume(volume, claim string) {
 		if j.late(v.Event) || v.Guessed() {
 			break
 		}
-		if what := impossible(old, v); what != "" {
-			j.unknown("volume %s at %s makes an impossible transition: %s", volume, j.when(v.Event), what)
-		}
+		follows(j, "volume "+volume, old, v, impossible(old, v))
 		old = v
 	}
 	unbound := old != nil && !old.Deleted() &&
@@ -255,18 +239,11 @@ func (j *setJudge) boundVolume(volume, claim string) {
 	}
 }
 
-// impossible says what makes the transition between two states of a volume impossible, "" if it is possible.
+// impossible says what in the binding of a volume makes the transition between two states impossible, "" if it is
+// possible.
 func impossible(old, v *world.Volume) string {
-	verb := v.Event.Object.Verb
 	switch {
-	case old == nil && verb != history.VerbAdded && verb != history.VerbListed:
-		return "its creation was missed"
-	case old == nil:
-	case old.UID() != v.UID() && !old.Deleted():
-		return "one of its name had been there, and its end was missed"
-	case old.UID() != v.UID():
-	case old.Deleted():
-		return "it had ended"
+	case old == nil || old.UID() != v.UID():
 	case old.Status.Phase == corev1.VolumeBound && v.Status.Phase == corev1.VolumeAvailable,
 		old.Spec.ClaimRef != nil && old.Status.Phase != corev1.VolumeReleased && v.Spec.ClaimRef == nil:
 		return "it had been bound to a claim, and not yet"

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -198,6 +199,35 @@ func (j *setJudge) breaks(subject string, span history.Span, events []int64, for
 	j.violation(Finding{Subject: subject, Span: span, Events: events}, format, args...)
 }
 
+// follows adds a reason if two successive versions of one name show that the record is incomplete: they contradict each
+// other or, by what the caller has found, their content does. Old is nil at the first version.
+func follows[S, T any](j *setJudge, name string, old, now *world.Object[S, T], content string) {
+	if what := cmp.Or(contradicts(old, now), content); what != "" {
+		j.unknown("%s at %s makes an impossible transition: %s", name, j.when(now.Event), what)
+	}
+}
+
+// contradicts says what makes the transition between two versions of one name impossible, "" if it is possible.
+func contradicts[S, T any](old, now *world.Object[S, T]) string {
+	verb := now.Event.Object.Verb
+	switch {
+	case old != nil && old.UID() != now.UID() && !old.Deleted():
+		return "one of its name (uid " + old.UID() + ") had been there, and its end was missed"
+	case old == nil || old.UID() != now.UID():
+		if verb != history.VerbAdded && verb != history.VerbListed {
+			return "its creation was missed"
+		}
+	case now.Guessed() || old.Guessed():
+	case old.Deleted():
+		return "it had ended"
+	case old.Deleting() && !now.Deleting():
+		return "its end had been asked for, and was not"
+	case now.Meta.Generation < old.Meta.Generation:
+		return "it is of an earlier generation"
+	}
+	return ""
+}
+
 // every reports whether there is at least one state and is holds for all of them.
 func every(states []*world.StatefulSet, is func(*world.StatefulSet) bool) bool {
 	return len(states) > 0 && !slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return !is(st) })
@@ -215,14 +245,6 @@ func keeps(st *world.StatefulSet, ordinal int) bool {
 
 // rolling reports whether the update strategy is RollingUpdate.
 func rolling(st *world.StatefulSet) bool { return st.Spec.Demand.Strategy == world.RollingUpdate }
-
-// planned returns a Check.Applies that depends on the plan. Without a plan every check applies and is Unknown.
-func planned(is func(plan.Plan) bool) func(*world.World) bool {
-	return func(w *world.World) bool {
-		t, err := w.Trial()
-		return err != nil || is(t.Plan)
-	}
-}
 
 // updates counts the steps of a plan that change the pod template.
 func updates(p plan.Plan) (n int) {

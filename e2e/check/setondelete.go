@@ -19,7 +19,7 @@ func SetOnDelete() Check {
 		Source: "Kubernetes documentation, StatefulSets, Update strategies; k8s.io/api apps/v1, " +
 			"OnDeleteStatefulSetStrategyType",
 		Unit:    "pods made or ended under OnDelete",
-		Applies: planned(func(p plan.Plan) bool { return onDelete(p) && updates(p) > 0 }),
+		Applies: func(p plan.Plan) bool { return onDelete(p) && updates(p) > 0 },
 	}, []string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, judgeSetOnDelete)
 }
 
@@ -45,7 +45,7 @@ func judgeSetOnDelete(j *setJudge) {
 
 func (j *setJudge) madeOnDelete(p *world.PodState) {
 	since := j.viewSince(p.Event.Span)
-	names := j.set.UpdateRevisions(p.Version, p.Event.Span, since)
+	_, names := j.set.RevisionsFor(p.Version, p.Event.Span, since)
 	states := wanting(j.acted(p), p.Life.Ordinal)
 	if !every(states, waitsForDelete) || len(names) == 0 ||
 		j.blind(since, p.Event.Span.NotAfter.Add(world.CacheLag)) {

@@ -23,7 +23,7 @@ func SetPartition() Check {
 		Source: "Kubernetes documentation, StatefulSets, Partitioned rolling updates; " +
 			"k8s.io/api apps/v1, RollingUpdateStatefulSetStrategy; kubernetes/kubernetes issue 119685",
 		Unit:    "revisions of pods",
-		Applies: planned(func(p plan.Plan) bool { return !onDelete(p) }),
+		Applies: func(p plan.Plan) bool { return !onDelete(p) },
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPartition)
 }
 
@@ -54,14 +54,15 @@ func (j *setJudge) madeAtRevision(p *world.PodState) (below bool) {
 		return false // SetPolicy judges which ordinals are wanted.
 	}
 	held := func(st *world.StatefulSet) bool { return st.Spec.Demand.Held(p.Life.Ordinal) }
+	current, update := j.set.RevisionsFor(p.Version, p.Event.Span, since)
 	var allowed []string
 	side := "from the partition on"
 	if slices.ContainsFunc(states, held) {
-		allowed = j.set.CurrentRevisions(p.Version, p.Event.Span, since)
+		allowed = current
 		side = "below the partition"
 	}
 	if below = every(states, held); !below {
-		allowed = append(allowed, j.set.UpdateRevisions(p.Version, p.Event.Span, since)...)
+		allowed = append(allowed, update...)
 	}
 	switch {
 	case len(allowed) == 0:
@@ -100,7 +101,8 @@ func (j *setJudge) keepsRevision(p, old *world.PodState) {
 	if old.Images() == p.Images() || old.Images() == "" || p.Images() == "" || !j.held(p) {
 		return
 	}
-	for _, name := range j.set.UpdateRevisions(p.Version, p.Event.Span, j.viewSince(p.Event.Span)) {
+	_, update := j.set.RevisionsFor(p.Version, p.Event.Span, j.viewSince(p.Event.Span))
+	for _, name := range update {
 		if name != p.Revision && j.set.ImagesOf(name) == p.Images() {
 			j.blame(p, old, "Pod %s, below the partition and made at revision %q, ran the images of the update "+
 				"revision %q from %s on: %s.", p.Life.Name, p.Revision, name, j.when(p.Event), p.Images())

@@ -21,9 +21,9 @@ func SetPromotion() Check {
 		Promise: "An update is complete, and its revision the current one, only when all pods are available.",
 		Source:  "KEP-2599 (minReadySeconds); kubernetes/kubernetes issue 136831",
 		Unit:    "updates called complete",
-		Applies: planned(func(p plan.Plan) bool {
+		Applies: func(p plan.Plan) bool {
 			return (p.Workload.MinReadySeconds > 0 || emptied(p)) && updates(p) > 0 && !onDelete(p)
-		}),
+		},
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPromotion)
 }
 

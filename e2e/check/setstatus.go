@@ -113,17 +113,14 @@ func (t *statusJudge) written(st *world.StatefulSet) {
 		return
 	}
 	t.upTo(st.Event.Span.NotBefore)
-	old, verb := t.status, st.Event.Object.Verb
+	old, observed := t.status, ""
 	fresh := old == nil || old.UID() != st.UID()
+	if !fresh && st.Status.ObservedGeneration < old.Status.ObservedGeneration {
+		observed = "its observedGeneration is an earlier one"
+	}
+	follows(t.setJudge, t.set.String(), old, st, observed)
 	switch {
-	case fresh && verb != history.VerbAdded && verb != history.VerbListed:
-		t.unknown("%s was there when it was first seen, at %s: what came before was missed", t.set, t.when(st.Event))
-	case fresh:
-	case old.Deleted():
-		t.unknown("%s was seen again at %s, after its end", t.set, t.when(st.Event))
-	case st.Meta.Generation < old.Meta.Generation || old.Deleting() && !st.Deleting() ||
-		st.Status.ObservedGeneration < old.Status.ObservedGeneration:
-		t.unknown("%s at %s makes an impossible transition: it is of an earlier generation", t.set, t.when(st.Event))
+	case fresh || old.Deleted():
 	case st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != t.defaulted(old, st):
 		t.unknown("%s demands at %s what it did not before, and its generation is the same", t.set, t.when(st.Event))
 	case st.Meta.Generation > old.Meta.Generation+1:

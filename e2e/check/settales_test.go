@@ -218,7 +218,7 @@ func identityTales() []tale {
 			w.Pod(1).Node = "worker"
 			w.Say(changed, 1)
 		}), check.Fail, "was on node worker2 and at +22.000 s on \"worker\": no pod moves"},
-		{"its end was not seen", name, but(plain, drop(pod(gone, "web-1", 1))), check.Unknown, "was never seen to end"},
+		{"its end was not seen", name, but(plain, drop(pod(gone, "web-1", 1))), check.Unknown, "its end was missed"},
 		{"its creation was not seen", name, but(plain, drop(object("pods", "web-1", 1))), check.Unknown,
 			"its creation was missed"},
 		{"seen twice", name, but(plain, func(events []history.Event) []history.Event {
@@ -455,7 +455,7 @@ func statusTales() []tale {
 		{"available in time", name, slow(false), check.Pass, ""},
 		{"the StatefulSet's creation was " +
 			"missed", name, but(plain, drop(object("statefulsets", "web", 1))), check.Unknown,
-			"what came before was missed"},
+			"its creation was missed"},
 		{"promoted before it was available", "set-promotion", promotedEarly, check.Fail, "was called complete at"},
 		{"promoted in time", "set-promotion", slow(false), check.Pass, ""},
 	}

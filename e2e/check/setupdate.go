@@ -24,7 +24,7 @@ func SetUpdate() Check {
 		Source: "Kubernetes documentation, StatefulSets, Rolling Updates and Maximum unavailable Pods (KEP-961); " +
 			"pkg/controller/statefulset, updateStatefulSet",
 		Unit:    "pods ended by a rolling update",
-		Applies: planned(func(p plan.Plan) bool { return rollouts(p) > 0 && !onDelete(p) }),
+		Applies: func(p plan.Plan) bool { return rollouts(p) > 0 && !onDelete(p) },
 	}, []string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, judgeSetUpdate)
 }
 
@@ -53,7 +53,7 @@ func (j *setJudge) endedByUpdate(p *world.PodState, now map[int]*world.PodState)
 	}
 	states := j.acted(p)
 	rolls := every(states, func(st *world.StatefulSet) bool { return rolling(st) && keeps(st, p.Life.Ordinal) })
-	names := j.set.UpdateRevisions(p.Version, p.Event.Span, j.viewSince(p.Event.Span))
+	_, names := j.set.RevisionsFor(p.Version, p.Event.Span, j.viewSince(p.Event.Span))
 	switch {
 	case !rolls || len(names) == 0:
 		return false, false // Scaled down, or the strategy, the ordinals or the revision are not known.

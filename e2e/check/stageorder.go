@@ -64,9 +64,8 @@ func (r *ruling) judgeListed(c *world.Call) {
 		return // Its name in the status of a node is not known.
 	}
 	since, after := history.Time(0), "" // When it was last unstaged there.
-	for _, u := range r.world.Calls().Of(world.RPCUnstage) {
-		if u.Is(world.RPCUnstage, c.Volume, node) && u.Succeeded() && u.Ended().NotAfter <= began.NotBefore &&
-			u.Ended().NotBefore >= since {
+	for _, u := range r.world.Calls().On(world.RPCUnstage, c.Volume, node) {
+		if u.Succeeded() && u.Ended().NotAfter <= began.NotBefore && u.Ended().NotBefore >= since {
 			since, after = u.Ended().NotBefore, " since it was unstaged there at "+r.clock(u.Ended().NotAfter)
 		}
 	}
@@ -122,15 +121,17 @@ func (r *ruling) judgeStep(c *world.Call, do, undo string, w *world.Coverage) {
 // inEffect reports whether a call of method do was certainly or perhaps in effect when c began: it had succeeded, and
 // no call of method undo had undone it. If it certainly was not, by is the call that undid it, nil if there was none.
 func (r *ruling) inEffect(c *world.Call, do, undo string) (certain, perhaps bool, by *world.Call) {
-	for _, p := range r.world.Calls().Of(do) {
-		if !p.Is(do, c.Volume, c.TargetNode()) || do == world.RPCStage && p.Boot != c.Boot ||
-			p.Ended().NotBefore > c.Began().NotAfter || p.End != nil && !p.Succeeded() {
+	calls := r.world.Calls()
+	undos := calls.On(undo, c.Volume, c.TargetNode())
+	for _, p := range calls.On(do, c.Volume, c.TargetNode()) {
+		if do == world.RPCStage && p.Boot != c.Boot || p.Ended().NotBefore > c.Began().NotAfter ||
+			p.End != nil && !p.Succeeded() {
 			continue
 		}
 		holds, undone := p.Succeeded() && p.Ended().NotAfter <= c.Began().NotBefore, false
-		for _, u := range r.world.Calls().Of(undo) {
-			if !u.Is(undo, c.Volume, c.TargetNode()) || u.End != nil && !u.Succeeded() ||
-				u.Ended().NotAfter < p.Began().NotBefore || u.Began().NotBefore > c.Began().NotAfter {
+		for _, u := range undos {
+			if u.End != nil && !u.Succeeded() || u.Ended().NotAfter < p.Began().NotBefore ||
+				u.Began().NotBefore > c.Began().NotAfter {
 				continue
 			}
 			holds = false

@@ -59,7 +59,7 @@ func judgeUnpublishInUse(r *ruling) {
 	window, nodes := r.podWindow(), r.world.Nodes()
 	r.sawMounts(window)
 	r.sawNodes(r.world.Containers().ProcessCoverage, nodes, window)
-	if onSharedDisk(r.world) {
+	if onSharedDisk(r.trial.Plan) {
 		r.sawNodes(r.world.Containers().HoldingCoverage, nodes, window)
 		r.sawCalls(window)
 	}

@@ -23,7 +23,7 @@ func UpgradeOrder() Check {
 		Source: "Kubernetes documentation, Version Skew Policy, kubelet and kube-apiserver; kubelet (drain pods " +
 			"before a minor version upgrade)",
 		Unit:    "kubelets held against an answer of the API server",
-		Applies: planned(upgradesNodes),
+		Applies: upgradesNodes,
 		judge:   judgeUpgradeOrder,
 	}
 }

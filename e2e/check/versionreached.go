@@ -22,7 +22,7 @@ func VersionReached() Check {
 			"the one that they began with.",
 		Source:  "Kubernetes documentation, Upgrading kubeadm clusters, Verify the status of the cluster",
 		Unit:    "components whose last version was seen",
-		Applies: planned(upgradesNodes),
+		Applies: upgradesNodes,
 		judge:   judgeVersionReached,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -28,7 +29,7 @@ func (r *ruling) witnesses() []*history.Event {
 }
 
 // leavesWitness reports whether writers leave a witness file in each volume: they do beside databases on shared disks.
-func leavesWitness(w *world.World) bool { return onSharedDisk(w) && hasData(w) }
+func leavesWitness(p plan.Plan) bool { return onSharedDisk(p) && hasData(p) }
 
 // line names one entry, as findings print it.
 func line(e history.WitnessEntry) string {

@@ -421,16 +421,11 @@ func (c *chronicle) finalRead() {
 	if read.Lacks() != "" {
 		return
 	}
-	type name struct {
-		client int
-		seq    int64
-	}
-	seen, n := map[name]bool{}, 0
-	for row := range read.Rows() {
-		seen[name{row.Client, row.Seq}] = true
+	n := 0
+	for range read.Rows() {
 		n++
 	}
-	lost := slices.DeleteFunc(slices.Clone(c.acks), func(a acknowledged) bool { return seen[name{a.client, a.seq}] })
+	lost := slices.DeleteFunc(slices.Clone(c.acks), func(a acknowledged) bool { return read.Has(a.client, a.seq) })
 	text := fmt.Sprintf("the final read of %s finds %s", c.of.pod, plan.Count(n, "row"))
 	switch {
 	case len(lost) > 0:

@@ -139,10 +139,17 @@ func (s *story) perFault(m *metrics, is func(world.Fault) bool) {
 func (s *story) measure(m *metrics) {
 	type key struct{ instance, f, stage string }
 	took := map[key][]float64{}
-	operations(s.World, func(invoked *history.Event, to history.Time, stage history.Stage, _ string) {
-		k := key{invoked.Op.Instance, string(invoked.Op.F), string(stage)}
-		took[k] = append(took[k], min(to, s.World.Last()).Sub(invoked.Span.NotBefore).Seconds())
-	})
+	for _, op := range s.World.Operations().All {
+		if op.Sent == nil {
+			continue
+		}
+		stage, lasted := history.StageUnknown, 0.0
+		if e := op.Answer; e != nil {
+			stage, lasted = e.Op.Stage, e.Span.NotAfter.Sub(op.Sent.Span.NotBefore).Seconds()
+		}
+		k := key{op.Sent.Op.Instance, string(op.Sent.Op.F), string(stage)}
+		took[k] = append(took[k], lasted)
+	}
 	keys := slices.SortedFunc(maps.Keys(took), func(a, b key) int {
 		return slices.Compare([]string{a.instance, a.f, a.stage}, []string{b.instance, b.f, b.stage})
 	})

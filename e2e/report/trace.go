@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -115,28 +113,19 @@ func (t *tracer) span(process int, name string, from, to history.Time, args map[
 }
 
 func (t *tracer) phases() {
-	type key struct {
-		name history.PhaseName
-		step int
-	}
-	begun := map[key]*history.Event{}
-	name := func(p *history.Phase) string {
-		if p.Step > 0 {
-			return fmt.Sprintf("step %d: %s", p.Step, p.Detail)
+	for _, p := range t.s.World.Phases() {
+		if p.Begin == nil {
+			continue
 		}
-		return string(p.Name) + ": " + p.Detail
-	}
-	for _, e := range t.s.World.Of(history.KindPhase) {
-		k := key{e.Phase.Name, e.Phase.Step}
-		if b := begun[k]; e.Phase.End && b != nil {
-			t.span(traceTrial, name(b.Phase), b.Span.NotBefore, e.Span.NotAfter, nil)
-			delete(begun, k)
-		} else if !e.Phase.End {
-			begun[k] = e
+		of, to, end := p.Begin.Phase, world.Forever, " (no end)"
+		if p.End != nil {
+			to, end = p.End.Span.NotAfter, ""
 		}
-	}
-	for _, b := range slices.SortedFunc(maps.Values(begun), func(a, b *history.Event) int { return int(a.ID - b.ID) }) {
-		t.span(traceTrial, name(b.Phase)+" (no end)", b.Span.NotBefore, world.Forever, nil)
+		name := string(of.Name)
+		if of.Step > 0 {
+			name = fmt.Sprintf("step %d", of.Step)
+		}
+		t.span(traceTrial, name+": "+of.Detail+end, p.Begin.Span.NotBefore, to, nil)
 	}
 }
 
@@ -165,48 +154,30 @@ func (t *tracer) faults() {
 	}
 }
 
-// operations writes one track for each client.
+// operations writes one track for each client. One without an answer is unknown and lasts to the end.
 func (t *tracer) operations() {
 	instances := map[string]int{}
-	operations(t.s.World, func(invoked *history.Event, to history.Time, stage history.Stage, why string) {
-		o := invoked.Op
+	for _, op := range t.s.World.Operations().All {
+		if op.Sent == nil {
+			continue
+		}
+		o, to, stage, why := op.Sent.Op, world.Forever, history.StageUnknown, "no answer"
+		if e := op.Answer; e != nil {
+			to, stage, why = e.Span.NotAfter, e.Op.Stage, e.Op.Error
+		}
 		process, ok := instances[o.Instance]
 		if !ok {
 			process = traceClients + len(instances)
 			instances[o.Instance] = process
 			t.named(process, "clients of "+o.Instance)
 		}
-		from := t.at(invoked.Span.NotBefore)
+		from := t.at(op.Sent.Span.NotBefore)
 		e := traceEvent{Name: string(o.F), Category: string(stage), Phase: "X", Time: from, Lasts: t.at(to) - from,
-			Process: process, Thread: o.Client, Args: map[string]any{"fact": invoked.ID, "seq": o.Seq}}
+			Process: process, Thread: o.Client, Args: map[string]any{"fact": op.Sent.ID, "seq": o.Seq}}
 		if stage != history.StageOK {
 			e.Name += " " + string(stage)
 			e.Args["error"] = why
 		}
 		t.put(e)
-	})
-}
-
-// operations calls answer for each operation, with when it ended, and how and why. One without an answer is unknown and
-// lasts to the next one of its client.
-func operations(w *world.World,
-	answer func(invoked *history.Event, to history.Time, stage history.Stage, why string),
-) {
-	open := map[int]*history.Event{}
-	for _, e := range w.Of(history.KindOp) {
-		before := open[e.Op.Client]
-		delete(open, e.Op.Client)
-		switch {
-		case e.Op.Stage == history.StageInvoke:
-			if before != nil {
-				answer(before, e.Span.NotBefore, history.StageUnknown, "no answer")
-			}
-			open[e.Op.Client] = e
-		case before != nil && before.Op.Number == e.Op.Number:
-			answer(before, e.Span.NotAfter, e.Op.Stage, e.Op.Error)
-		}
-	}
-	for _, client := range slices.Sorted(maps.Keys(open)) {
-		answer(open[client], world.Forever, history.StageUnknown, "no answer")
 	}
 }

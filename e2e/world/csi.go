@@ -29,13 +29,18 @@ type Calls struct {
 	Calls      []*Call
 	Driver     *Coverage // The node plugins.
 	Controller *Coverage
+
+	on map[onNode][]*Call
 }
+
+// onNode is what a call of a method concerns: a volume on its target node.
+type onNode struct{ rpc, volume, node string }
 
 // readCalls pairs the begins and ends of calls.
 func readCalls(w *World) *Calls {
 	type key struct{ node, boot, call string }
 	open := map[key]*Call{}
-	l := &Calls{}
+	l := &Calls{on: map[onNode][]*Call{}}
 	for _, e := range w.Of(history.KindCSI) {
 		k := key{e.CSI.Node, e.CSI.Boot, e.CSI.Call}
 		c := open[k]
@@ -52,6 +57,10 @@ func readCalls(w *World) *Calls {
 		c.Code, c.Error, c.Point, c.Attached = e.CSI.Code, e.CSI.Error, e.CSI.Point, e.CSI.Attached
 		c.Volume, c.For = cmp.Or(c.Volume, e.CSI.Volume), cmp.Or(c.For, e.CSI.For)
 		delete(open, k)
+	}
+	for _, c := range l.Calls {
+		k := onNode{c.RPC, c.Volume, c.TargetNode()}
+		l.on[k] = append(l.on[k], c)
 	}
 	l.Driver, l.Controller = readDriver(w, csiObserver, false), readDriver(w, CsiControllerObserver, true)
 	return l
@@ -79,11 +88,6 @@ const driverAway = "the driver did not run"
 
 // TargetNode is the node that the call attaches to or mounts on; a controller call runs elsewhere.
 func (c *Call) TargetNode() string { return cmp.Or(c.For, c.Node) }
-
-// Is reports whether the call has that method, volume and target node.
-func (c *Call) Is(rpc, volume, node string) bool {
-	return c.RPC == rpc && c.Volume == volume && c.TargetNode() == node
-}
 
 // Succeeded reports whether the call was answered with OK.
 func (c *Call) Succeeded() bool { return c.End != nil && c.End.CSI.Code == "OK" }
@@ -129,6 +133,9 @@ func (l *Calls) Of(rpcs ...string) []*Call {
 	}
 	return calls
 }
+
+// On returns the calls of a method for a volume and a target node.
+func (l *Calls) On(rpc, volume, node string) []*Call { return l.on[onNode{rpc, volume, node}] }
 
 // IsControlPlane reports whether a node was ever seen with the label of the control plane.
 func (w *World) IsControlPlane(node string) bool {

@@ -17,7 +17,14 @@ type Read struct {
 	First  history.Time // The earliest time at which it can have begun.
 	Last   history.Span // Span of the chunk that came last.
 
-	spoiled string // Why its chunks do not form a whole read; "" if they show no reason.
+	spoiled string           // Why its chunks do not form a whole read; "" if they show no reason.
+	has     map[rowName]bool // Of Has; nil until it is asked.
+}
+
+// rowName names a row. A client never uses a seq for two inserts.
+type rowName struct {
+	client int
+	seq    int64
 }
 
 // Reads returns the reads with a label, by instance.
@@ -81,6 +88,17 @@ func (r *Read) Rows() iter.Seq[history.Row] {
 			}
 		}
 	}
+}
+
+// Has reports whether the read returned a client's row.
+func (r *Read) Has(client int, seq int64) bool {
+	if r.has == nil {
+		r.has = map[rowName]bool{}
+		for row := range r.Rows() {
+			r.has[rowName{row.Client, row.Seq}] = true
+		}
+	}
+	return r.has[rowName{client, seq}]
 }
 
 // Table is a table of an instance, with the checksums taken of it.

@@ -13,32 +13,48 @@ type PhaseSpan struct {
 	Begin, End *history.Event
 }
 
-type phases map[phaseKey]PhaseSpan
+type phases struct {
+	all   []*PhaseSpan // In the order of their first events.
+	byKey map[phaseKey]*PhaseSpan
+}
 
 func readPhases(w *World) *phases {
-	all := phases{}
+	p := &phases{byKey: map[phaseKey]*PhaseSpan{}}
 	for _, e := range w.Of(history.KindPhase) {
 		key := phaseKey{e.Phase.Name, e.Phase.Step}
-		span := all[key]
+		span := p.byKey[key]
+		if span == nil {
+			span = &PhaseSpan{}
+			p.byKey[key], p.all = span, append(p.all, span)
+		}
 		switch {
 		case e.Phase.End:
 			span.End = e
 		case span.Begin == nil:
 			span.Begin = e
 		}
-		all[key] = span
 	}
-	return &all
+	return p
 }
+
+func (p *phases) of(key phaseKey) PhaseSpan {
+	if span := p.byKey[key]; span != nil {
+		return *span
+	}
+	return PhaseSpan{}
+}
+
+// Phases returns all phases and steps, in the order of their first events.
+func (w *World) Phases() []*PhaseSpan { return once(w, readPhases).all }
 
 // Phase returns a phase's begin and end; both are nil if it never began.
 func (w *World) Phase(name history.PhaseName) PhaseSpan {
-	return (*once(w, readPhases))[phaseKey{name: name}]
+	return once(w, readPhases).of(phaseKey{name: name})
 }
 
 // StepPhase returns a step's begin and end; both are nil if it never began.
 func (w *World) StepPhase(n int) PhaseSpan {
-	return (*once(w, readPhases))[phaseKey{history.PhaseStep, n}]
+	return once(w, readPhases).of(phaseKey{history.PhaseStep, n})
 }
 
 // Begin returns when the trial began. Reported times are relative to it.

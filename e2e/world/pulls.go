@@ -51,8 +51,8 @@ func readPulls(w *World) *Pulls {
 func (l *Calls) stagedAnew(pull *history.Event, s *Trial) (perhaps, anew history.Time) {
 	begun := pull.Span.NotBefore
 	perhaps, anew = Forever, Forever
-	for _, c := range l.Of(RPCStage) {
-		if !c.Is(RPCStage, pull.Pull.Volume, pull.Pull.Node) || c.Ended().NotAfter <= begun {
+	for _, c := range l.On(RPCStage, pull.Pull.Volume, pull.Pull.Node) {
+		if c.Ended().NotAfter <= begun {
 			continue
 		}
 		at := max(begun, c.Began().NotBefore)

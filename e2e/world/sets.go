@@ -175,31 +175,27 @@ func (s *Set) Around(version uint64, since history.Time) []*StatefulSet {
 	return states
 }
 
-// UpdateRevisions returns the update revisions that a controller may have known when it made a change: it creates a new
-// one before it acts and writes it into the status afterwards (pkg/controller/statefulset, performUpdate).
-func (s *Set) UpdateRevisions(version uint64, at history.Span, since history.Time) []string {
-	return s.revisionsFor(version, at, since, func(st *StatefulSet) string { return st.Status.UpdateRevision },
-		s.newestRevision(version))
-}
-
-// CurrentRevisions is UpdateRevisions for the current revision.
-func (s *Set) CurrentRevisions(version uint64, at history.Span, since history.Time) []string {
-	return s.revisionsFor(version, at, since, func(st *StatefulSet) string { return st.Status.CurrentRevision }, "")
-}
-
-func (s *Set) revisionsFor(
-	version uint64, at history.Span, since history.Time, of func(*StatefulSet) string, more string,
-) []string {
-	names := []string{more}
-	for _, st := range s.Around(version, since) {
-		names = append(names, of(st))
-	}
+// RevisionsFor returns the current and the update revisions that a controller may have known when it made a change: it
+// creates a new one before it acts and writes it into the status afterwards (pkg/controller/statefulset,
+// performUpdate).
+func (s *Set) RevisionsFor(version uint64, at history.Span, since history.Time) (current, update []string) {
+	states := s.Around(version, since)
 	for i := s.index(version) + 1; i < len(s.Versions); i++ {
-		names = append(names, of(s.Versions[i]))
+		states = append(states, s.Versions[i])
 		if s.Versions[i].Event.Span.NotBefore > at.NotAfter.Add(CacheLag) {
 			break
 		}
 	}
+	update = append(update, s.newestRevision(version))
+	for _, st := range states {
+		current = append(current, st.Status.CurrentRevision)
+		update = append(update, st.Status.UpdateRevision)
+	}
+	return distinct(current), distinct(update)
+}
+
+// distinct returns the names, sorted, without the empty one.
+func distinct(names []string) []string {
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }

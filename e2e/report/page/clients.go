@@ -10,13 +10,6 @@ import (
 // parts is how many parts of equal length the time of the clients has. A screen shows about so many.
 const parts = 1000
 
-// row names a row of an instance.
-type row struct {
-	instance string
-	client   int
-	seq      int64
-}
-
 // answers is what the clients of each instance were answered.
 func (d *drawer) answers(lanes map[string]*instanceLane) {
 	step := (d.To - d.From) / parts
@@ -24,12 +17,7 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 		return
 	}
 	latencies := map[string][][]float64{}
-	found, reads := map[row]bool{}, d.world.Reads(history.FinalRead)
-	for instance, read := range reads {
-		for at := range read.Rows() {
-			found[row{instance, at.Client, at.Seq}] = true
-		}
-	}
+	reads := d.world.Reads(history.FinalRead)
 	writer, grouped := d.finalWriter()
 	for _, op := range d.world.Operations().All {
 		e := op.Answer
@@ -62,7 +50,7 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 			c.max[i], c.Slowest = max(c.max[i], lasted), max(c.Slowest, lasted)
 			if e.Op.F == history.OpInsert {
 				c.Rows++
-				if c.Judged && !found[row{keeper, e.Op.Client, e.Op.Seq}] {
+				if c.Judged && !reads[keeper].Has(e.Op.Client, e.Op.Seq) {
 					if c.Lost[i] == 0 {
 						c.Facts[i] = e.ID
 					}

@@ -83,23 +83,18 @@ func (d *drawer) moment(t history.Time) string {
 	return fmt.Sprintf("+%.3f s", t.Sub(d.start).Seconds())
 }
 
-// phases are those of the trial, without its steps.
+// phases are those of the trial that ended, without its steps.
 func (d *drawer) phases() {
-	begun := map[history.PhaseName]*history.Event{}
-	for _, e := range d.world.Of(history.KindPhase) {
-		switch p := e.Phase; {
-		case p.Name == history.PhaseStep:
-		case !p.End:
-			begun[p.Name] = cmp.Or(begun[p.Name], e)
-		case begun[p.Name] != nil:
-			text := string(p.Name)
-			if p.Error != "" {
-				text += ": " + p.Error
-			}
-			d.Phases = append(d.Phases,
-				d.bar(begun[p.Name].Span.NotAfter, e.Span.NotBefore, string(p.Name), text, e.ID))
-			delete(begun, p.Name)
+	for _, p := range d.world.Phases() {
+		if p.Begin == nil || p.End == nil || p.Begin.Phase.Step > 0 {
+			continue
 		}
+		name := string(p.Begin.Phase.Name)
+		text := name
+		if err := p.End.Phase.Error; err != "" {
+			text += ": " + err
+		}
+		d.Phases = append(d.Phases, d.bar(p.Begin.Span.NotAfter, p.End.Span.NotBefore, name, text, p.End.ID))
 	}
 }
 

@@ -231,7 +231,8 @@ func (t *table) report() {
 		if b.again > 0 {
 			b.sentence += fmt.Sprintf(" It was seen to be wrong in %d more places.", b.again)
 		}
-		t.violation(Finding{Subject: b.key.String(), Span: b.span, Events: b.events}, "%s", b.sentence)
+		t.violation(Finding{Subject: fmt.Sprintf("%s row (%s)", b.key.instance, b.key), Span: b.span,
+			Events: b.events}, "%s", b.sentence)
 	}
 }
 
@@ -258,14 +259,14 @@ func spread(all []*rowBreach, most int) []*rowBreach {
 	return slices.DeleteFunc(slices.Clone(all), func(b *rowBreach) bool { return !slices.Contains(chosen, b) })
 }
 
-// String names the row, as findings print it.
-func (k rowKey) String() string {
-	return fmt.Sprintf("%s row (client %d, seq %d)", k.instance, k.client, k.seq)
-}
+// String names the row in the sentences about an instance.
+func (k rowKey) String() string { return fmt.Sprintf("client %d, seq %d", k.client, k.seq) }
 
-// blame adds an observation to a row's breach; the first one gives the sentence of the finding.
+// blame adds an observation to a row's breach, proven by its insert and by further events; the first observation gives
+// the sentence of the finding.
 func (t *table) blame(row *insert, span history.Span, events []int64, format string, args ...any) {
 	if !row.reused {
+		events = append([]int64{row.invoke, row.answer}, events...)
 		row.breach = row.breach.and(row.key, span, events, format, args...)
 	}
 }

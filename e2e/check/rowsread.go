@@ -35,28 +35,26 @@ func (t *table) judgeRead(sent, got *history.Event) {
 	span := hull(sent.Span, got.Span)
 	switch {
 	case row == nil && *got.Op.Found:
-		t.blameStranger(key, got, span, "%s returned at %s a row that no client wrote: client %d, seq %d.",
-			key.instance, t.clock(got.Span.NotAfter), key.client, key.seq)
+		t.blameStranger(key, got, span, "%s returned at %s a row that no client wrote: %s.", key.instance,
+			t.clock(got.Span.NotAfter), key)
 	case row == nil:
 	case !*got.Op.Found:
 		if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) &&
 			!t.trial.Plan.Workload.Grouped() {
-			t.blame(row, row.sinceSafe(got.Span), []int64{row.invoke, row.answer, sent.ID, got.ID},
-				"%s lost a row for a time or for good: client %d, seq %d, acknowledged at %s, was not found by a read "+
-					"answered at %s.",
-				key.instance, key.client, key.seq, t.clock(row.answered.NotAfter), t.clock(got.Span.NotAfter))
+			t.blame(row, row.sinceSafe(got.Span), []int64{sent.ID, got.ID}, "%s lost a row for a time or for good: "+
+				"%s, acknowledged at %s, was not found by a read answered at %s.", key.instance, key,
+				t.clock(row.answered.NotAfter), t.clock(got.Span.NotAfter))
 		}
 	case got.Op.Intact != nil && !*got.Op.Intact, got.Op.CRC != row.crc:
 		intact := "not told"
 		if got.Op.Intact != nil {
 			intact = map[bool]string{true: "yes", false: "no"}[*got.Op.Intact]
 		}
-		t.blame(row, span, []int64{row.invoke, row.answer, got.ID}, "%s returned a damaged row at %s: client %d, "+
-			"seq %d was written with crc %08x and read with crc %08x (intact: %s).", key.instance,
-			t.clock(got.Span.NotAfter), key.client, key.seq, row.crc, got.Op.CRC, intact)
+		t.blame(row, span, []int64{got.ID}, "%s returned a damaged row at %s: %s was written with crc %08x and read "+
+			"with crc %08x (intact: %s).", key.instance, t.clock(got.Span.NotAfter), key, row.crc, got.Op.CRC, intact)
 	case row.stage == history.StageFailed:
-		t.blame(row, span, []int64{row.invoke, row.answer, got.ID}, "%s returned at %s a row whose insert it had "+
-			"refused: client %d, seq %d.", key.instance, t.clock(got.Span.NotAfter), key.client, key.seq)
+		t.blame(row, span, []int64{got.ID}, "%s returned at %s a row whose insert it had refused: %s.", key.instance,
+			t.clock(got.Span.NotAfter), key)
 	default:
 		row.lastSeen = max(row.lastSeen, span.NotBefore)
 	}
@@ -95,8 +93,7 @@ func (t *table) judgeSeen(name string, f *world.Read) {
 			key := rowKey{writer{origin, seen.Client}, seen.Seq}
 			row := t.clients[key.writer].find(key.seq)
 			if row == nil {
-				t.blameStranger(key, e, e.Span, "%s holds a row that no client wrote: client %d, seq %d.", name,
-					seen.Client, seen.Seq)
+				t.blameStranger(key, e, e.Span, "%s holds a row that no client wrote: %s.", name, key)
 				continue
 			}
 			row.times++
@@ -109,15 +106,13 @@ func (t *table) judgeSeenRow(name string, row *insert, seen history.Row, e *hist
 	key := row.key
 	switch {
 	case row.times > 1:
-		t.blame(row, e.Span, []int64{row.invoke, row.answer, e.ID}, "%s holds one row %d times: client %d, seq %d.",
-			name, row.times, key.client, key.seq)
+		t.blame(row, e.Span, []int64{e.ID}, "%s holds one row %d times: %s.", name, row.times, key)
 	case seen.CRC != row.crc || seen.Sum != seen.CRC:
-		t.blame(row, row.sinceSafe(e.Span), []int64{row.invoke, row.answer, e.ID}, "%s holds a damaged row: client "+
-			"%d, seq %d was written with crc %08x; stored are crc %08x and a payload of crc %08x.", name, key.client,
-			key.seq, row.crc, seen.CRC, seen.Sum)
+		t.blame(row, row.sinceSafe(e.Span), []int64{e.ID}, "%s holds a damaged row: %s was written with crc %08x; "+
+			"stored are crc %08x and a payload of crc %08x.", name, key, row.crc, seen.CRC, seen.Sum)
 	case row.stage == history.StageFailed:
-		t.blame(row, hull(row.answered, e.Span), []int64{row.invoke, row.answer, e.ID}, "%s holds a row whose insert "+
-			"%s had refused: client %d, seq %d.", name, t.writtenTo(name, key), key.client, key.seq)
+		t.blame(row, hull(row.answered, e.Span), []int64{e.ID}, "%s holds a row whose insert %s had refused: %s.",
+			name, t.writtenTo(name, key), key)
 	}
 }
 
@@ -143,8 +138,7 @@ func (t *table) judgeKept(name string, row *insert, f *world.Read) {
 		t.present++
 	case row.times > 0:
 	case row.answered.NotAfter >= f.First:
-		t.unknown("%s client %d, seq %d was acknowledged while the final read was on: it cannot be missed",
-			row.key.instance, row.key.client, row.key.seq)
+		t.unknown("%s %s was acknowledged while the final read was on: it cannot be missed", row.key.instance, row.key)
 	case !row.lost && !t.trial.Plan.Workload.Grouped():
 		t.judgeLost(name, row, f, "the final read")
 	}
@@ -152,7 +146,7 @@ func (t *table) judgeKept(name string, row *insert, f *world.Read) {
 
 func (t *table) judgeLost(name string, row *insert, f *world.Read, read string) {
 	key := row.key
-	ids := []int64{row.invoke, row.answer}
+	var ids []int64
 	for _, e := range f.Chunks {
 		if e.Rows.Chunk == 1 || e.Rows.Chunk == f.Total {
 			ids = append(ids, e.ID)
@@ -162,9 +156,8 @@ func (t *table) judgeLost(name string, row *insert, f *world.Read, read string) 
 	if row.lastSeen > 0 {
 		seen = fmt.Sprintf(" last read back at %s,", t.clock(row.lastSeen))
 	}
-	t.blame(row, row.sinceSafe(f.Last), proof(ids...), "%s lost a row that %s had acknowledged: client %d, seq %d, "+
-		"acknowledged at %s,%s is not in %s.", name, t.writtenTo(name, key), key.client, key.seq,
-		t.clock(row.answered.NotAfter), seen, read)
+	t.blame(row, row.sinceSafe(f.Last), proof(ids...), "%s lost a row that %s had acknowledged: %s, acknowledged "+
+		"at %s,%s is not in %s.", name, t.writtenTo(name, key), key, t.clock(row.answered.NotAfter), seen, read)
 }
 
 // judgeBetween judges the reads of all rows made by steps of the plan by the same rule as the final read. They show

@@ -136,14 +136,8 @@ func there[S, T any](k *known, v *world.Versions[S, T]) []*world.Object[S, T] {
 
 // deletedAt returns when an object that is not there was deleted.
 func deletedAt[S, T any](k *known, v *world.Versions[S, T], key string) moment {
-	for _, o := range slices.Backward(v.ByKey[key]) {
-		if o.Event.Span.NotAfter > k.at {
-			continue
-		}
-		if o.Deleted() {
-			return seen(o.Event)
-		}
-		break
+	if o := v.Known(key, k.at); o != nil && o.Deleted() {
+		return seen(o.Event)
 	}
 	return moment{}
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -53,14 +52,7 @@ func WriteAnnotations(w io.Writer, j Judged) error {
 			add(f.Span.NotBefore, f.Span.NotAfter, "finding", r.Check, f.Sentence)
 		}
 	}
-	data, err := json.MarshalIndent(all, "", "  ")
-	if err == nil {
-		_, err = w.Write(append(data, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("write annotations: %w", err)
-	}
-	return nil
+	return putJSON(w, "annotations", all)
 }
 
 // metrics writes Prometheus' text format.
@@ -89,12 +81,7 @@ func (m *metrics) sample(value float64, suffix string, labels ...string) {
 	fmt.Fprintf(m, "%s%s%s %s\n", m.name, suffix, in, strconv.FormatFloat(value, 'f', -1, 64))
 }
 
-func (m *metrics) write(w io.Writer) error {
-	if _, err := io.WriteString(w, m.String()); err != nil {
-		return fmt.Errorf("write metrics: %w", err)
-	}
-	return nil
-}
+func (m *metrics) write(w io.Writer) error { return put(w, "metrics", []byte(m.String())) }
 
 // latencyBounds are the upper bounds of the buckets of latencies, in seconds.
 func latencyBounds() []float64 {

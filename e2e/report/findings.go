@@ -57,7 +57,8 @@ func (s *story) finding(p *page, n int, f check.Found, first bool) {
 	if f.Node != "" {
 		where = " on node " + f.Node
 	}
-	p.text(indent+"when     ", fmt.Sprintf("%s to %s%s", s.clock(f.Span.NotBefore), s.clock(f.Span.NotAfter), where))
+	p.text(indent+"when     ",
+		s.World.Clock(f.Span.NotBefore)+" to "+s.World.Clock(f.Span.NotAfter)+where)
 	p.text(indent+"faults   ", cmp.Or(strings.Join(f.Faults, ", "), "none was active"))
 	if first {
 		p.text(indent+"source   ", f.Source)
@@ -121,11 +122,11 @@ func (s *story) lives(p *page, indent string, c check.Cause) {
 			{history.StageConfirmedHealed, "gone"},
 		} {
 			if e := f.Facts[stage.of]; e != nil {
-				stages = append(stages, stage.word+" "+s.clock(e.Span.NotAfter))
+				stages = append(stages, stage.word+" "+s.World.Clock(e.Span.NotAfter))
 			}
 		}
 		for _, e := range f.Failed {
-			stages = append(stages, "FAILED "+s.clock(e.Span.NotAfter))
+			stages = append(stages, "FAILED "+s.World.Clock(e.Span.NotAfter))
 		}
 		on := ""
 		if f.Node != "" {
@@ -184,7 +185,7 @@ func (s *story) timeline(p *page, indent string, f check.Finding, around, short 
 		if short {
 			text = clip(shortUUIDs(brief(text)), proofMost)
 		}
-		p.text(fmt.Sprintf("%s%s %11s  #%-6d ", indent, mark, s.clock(e.Span.NotAfter), e.ID), text)
+		p.text(fmt.Sprintf("%s%s %11s  #%-6d ", indent, mark, s.World.Clock(e.Span.NotAfter), e.ID), text)
 	}
 }
 

@@ -122,10 +122,7 @@ func (s junitSuite) write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("encode JUnit report: %w", err)
 	}
-	if _, err := fmt.Fprintf(w, "%s%s\n", xml.Header, data); err != nil {
-		return fmt.Errorf("write JUnit report: %w", err)
-	}
-	return nil
+	return put(w, "JUnit report", fmt.Appendf(nil, "%s%s\n", xml.Header, data))
 }
 
 func cleanLines(lines []string) string {

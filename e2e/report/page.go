@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -85,11 +86,23 @@ func breakWord(word string, most int) string {
 }
 
 // write writes what was put on the page.
-func (p *page) write(w io.Writer) error {
-	if _, err := w.Write(p.b.Bytes()); err != nil {
-		return fmt.Errorf("write report: %w", err)
+func (p *page) write(w io.Writer) error { return put(w, "report", p.b.Bytes()) }
+
+// put writes a whole file, which the error names.
+func put(w io.Writer, name string, data []byte) error {
+	if _, err := w.Write(data); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
+}
+
+// putJSON writes a value as indented JSON.
+func putJSON(w io.Writer, name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return put(w, name, append(data, '\n'))
 }
 
 // blank puts an empty line.

@@ -344,7 +344,7 @@ func (s *story) checksums(p *page) {
 			kind = "quiet"
 		}
 		at := t.Taken[len(t.Taken)-1].Span.NotAfter
-		rows = append(rows, row{cells: []string{s.clock(at), fmt.Sprint(errors), fmt.Sprint(diffs), count,
+		rows = append(rows, row{cells: []string{s.World.Clock(at), fmt.Sprint(errors), fmt.Sprint(diffs), count,
 			fmt.Sprint(len(t.Taken)), sum, hash, kind, t.Instance + "." + t.Name}})
 	}
 	same := ""
@@ -360,6 +360,3 @@ func (s *story) checksums(p *page) {
 		{"CHECKSUM", 0, true}, {"ROW_HASH", 0, false}, {"KIND", 0, false}, {"TABLE", 0, false},
 	}, rows, same)
 }
-
-// clock renders a moment relative to the begin of the trial.
-func (s *story) clock(t history.Time) string { return fmt.Sprintf("%+.3f s", t.Sub(s.start).Seconds()) }

@@ -247,15 +247,11 @@ func (p *Place) Leave(ctx context.Context) error {
 
 // Release unlocks the cluster and keeps it.
 func (p *Place) Release(ctx context.Context) error {
-	return errors.Join(closeCluster(ctx, p.Cluster), p.lock.Release(ctx))
-}
-
-// closeCluster removes what was put into a cluster to reach its nodes.
-func closeCluster(ctx context.Context, c clusters.Cluster) error {
-	if closer, ok := c.(clusters.Closer); ok {
-		return closer.Close(ctx)
+	var closed error
+	if closer, ok := p.Cluster.(clusters.Closer); ok { // It removes what was put into the cluster to reach its nodes.
+		closed = closer.Close(ctx)
 	}
-	return nil
+	return errors.Join(closed, p.lock.Release(ctx))
 }
 
 // takeLock locks the cluster against other harnesses on this host, whether it exists or not.

@@ -71,10 +71,16 @@ const (
 	OnDelete      = string(appsv1.OnDeleteStatefulSetStrategyType)
 )
 
-// complete fills in the defaults (k8s.io/kubernetes pkg/apis/apps/v1, SetDefaults_StatefulSet).
 func (s *SetSpec) complete() {
-	d := &s.Demand
-	*d = Demand{Replicas: 1, Unavailable: 1, HistoryLimit: 10, Strategy: RollingUpdate,
+	s.Demand = DemandOf(&s.StatefulSetSpec)
+	for _, t := range s.VolumeClaimTemplates {
+		s.Templates = append(s.Templates, t.Name)
+	}
+}
+
+// DemandOf fills in the defaults (k8s.io/kubernetes pkg/apis/apps/v1, SetDefaults_StatefulSet).
+func DemandOf(s *appsv1.StatefulSetSpec) Demand {
+	d := Demand{Replicas: 1, Unavailable: 1, HistoryLimit: 10, Strategy: RollingUpdate,
 		MinReady: int64(s.MinReadySeconds), Service: s.ServiceName,
 		Parallel: s.PodManagementPolicy == appsv1.ParallelPodManagement}
 	if s.Replicas != nil {
@@ -104,9 +110,7 @@ func (s *SetSpec) complete() {
 		d.DeleteScaled = p.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 		d.DeleteDeleted = p.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	}
-	for _, t := range s.VolumeClaimTemplates {
-		s.Templates = append(s.Templates, t.Name)
-	}
+	return d
 }
 
 // Wants reports whether the StatefulSet must have a pod with that ordinal.

@@ -170,31 +170,34 @@ func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], erro
 
 // At returns the last version of an object known by t, nil if there is none or the object was gone.
 func (v *Versions[S, T]) At(key string, t history.Time) *Object[S, T] {
-	all := v.ByKey[key]
-	i := sort.Search(len(all), func(i int) bool { return all[i].by > t })
-	if i == 0 || all[i-1].Deleted() {
-		return nil
+	if o := v.Known(key, t); o != nil && !o.Deleted() {
+		return o
 	}
-	return all[i-1]
+	return nil
+}
+
+// Known is At with the object's end included.
+func (v *Versions[S, T]) Known(key string, t history.Time) *Object[S, T] {
+	return last(v.ByKey[key], func(o *Object[S, T]) bool { return o.by > t })
 }
 
 // AtVersion returns the last version of an object up to a resourceVersion, its end included; nil if there is none.
 func (v *Versions[S, T]) AtVersion(key string, version uint64) *Object[S, T] {
-	all := v.ByKey[key]
-	i := sort.Search(len(all), func(i int) bool { return all[i].Version > version })
-	if i == 0 {
-		return nil
-	}
-	return all[i-1]
+	return last(v.ByKey[key], func(o *Object[S, T]) bool { return o.Version > version })
 }
 
 // Latest returns the last version of an object, its end included; nil if there is none.
 func (v *Versions[S, T]) Latest(key string) *Object[S, T] {
-	all := v.ByKey[key]
-	if len(all) == 0 {
+	return last(v.ByKey[key], func(*Object[S, T]) bool { return false })
+}
+
+// last returns the last version before those that come later, nil if there is none.
+func last[S, T any](all []*Object[S, T], later func(*Object[S, T]) bool) *Object[S, T] {
+	i := sort.Search(len(all), func(i int) bool { return later(all[i]) })
+	if i == 0 {
 		return nil
 	}
-	return all[len(all)-1]
+	return all[i-1]
 }
 
 // Objects holds the recorded API objects.

@@ -1,6 +1,10 @@
 package world
 
-import "github.com/seatrial/seatrial/chaos/history"
+import (
+	"fmt"
+
+	"github.com/seatrial/seatrial/chaos/history"
+)
 
 type phaseKey struct {
 	name history.PhaseName
@@ -66,6 +70,11 @@ func (w *World) Begin() history.Time {
 		return w.Events[0].Span.NotBefore
 	}
 	return 0
+}
+
+// Clock renders a time relative to the begin of the trial.
+func (w *World) Clock(t history.Time) string {
+	return fmt.Sprintf("%+.3f s", t.Sub(w.Begin()).Seconds())
 }
 
 // Last returns the latest time in the history.

@@ -59,11 +59,6 @@ func readPlan(raw []byte) (plan.Plan, error) {
 	return p, nil
 }
 
-// Clock renders a time relative to the begin of the trial.
-func (s *Trial) Clock(t history.Time) string {
-	return fmt.Sprintf("+%.3f s", t.Sub(s.Start).Seconds())
-}
-
 // Instances returns the names of the first n pods of the StatefulSet.
 func (s *Trial) Instances(n int) []string {
 	names := make([]string, 0, max(n, 0))

@@ -7,6 +7,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // budgetRules look at what a drain may take away.
@@ -53,9 +55,10 @@ func budgetMissing(r *ruling) {
 	}
 	for set := range each(r.StatefulSets) {
 		covers := func(s labels.Selector) bool { return s.Matches(labels.Set(set.Spec.Template.Labels)) }
-		if replicas(set) > 1 && !slices.ContainsFunc(selectors[set.Namespace], covers) {
-			r.found(Warning, []Object{setObject(set)}, "StatefulSet %s/%s of %d replicas has no PodDisruptionBudget",
-				set.Namespace, set.Name, replicas(set))
+		replicas := world.DemandOf(&set.Spec).Replicas
+		if replicas > 1 && !slices.ContainsFunc(selectors[set.Namespace], covers) {
+			r.found(Warning, []Object{setObject(set)}, "%s of %d replicas has no PodDisruptionBudget", setObject(set),
+				replicas)
 		}
 	}
 }
@@ -70,26 +73,23 @@ func budgetBlocks(r *ruling) {
 		if expected == 0 {
 			continue // It blocks nothing.
 		}
-		where := []Object{object("PodDisruptionBudget", b)}
+		budget := object("PodDisruptionBudget", b)
+		where := []Object{budget}
 		healthy := b.Status.CurrentHealthy >= b.Status.ExpectedPods
 		failed := syncFailed(b)
 		switch why := blocksAlways(b, expected); {
 		case why != "":
-			r.found(Danger, where, "PodDisruptionBudget %s/%s refuses every eviction of its %d pods: %s",
-				b.Namespace, b.Name, expected, why)
+			r.found(Danger, where, "%s refuses every eviction of its %d pods: %s", budget, expected, why)
 		case failed != "":
-			r.found(Danger, where, "PodDisruptionBudget %s/%s refuses every eviction of its %d pods: its controller "+
-				"fails: %s",
-				b.Namespace, b.Name, expected, failed)
+			r.found(Danger, where, "%s refuses every eviction of its %d pods: its controller fails: %s", budget,
+				expected, failed)
 		case !current:
-			r.unseen("PodDisruptionBudget %s/%s: its controller has not seen its last change", b.Namespace, b.Name)
+			r.unseen("%s: its controller has not seen its last change", budget)
 		case b.Status.DisruptionsAllowed == 0 && healthy:
-			r.found(Danger, where, "PodDisruptionBudget %s/%s allows no disruption although all of its %d pods are "+
-				"healthy",
-				b.Namespace, b.Name, expected)
+			r.found(Danger, where, "%s allows no disruption although all of its %d pods are healthy", budget, expected)
 		case b.Status.DisruptionsAllowed == 0:
-			r.found(Warning, where, "PodDisruptionBudget %s/%s allows no disruption now: %d of its %d pods are healthy",
-				b.Namespace, b.Name, b.Status.CurrentHealthy, expected)
+			r.found(Warning, where, "%s allows no disruption now: %d of its %d pods are healthy", budget,
+				b.Status.CurrentHealthy, expected)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // shortGrace is the default of terminationGracePeriodSeconds: few databases write out their memory in less.
@@ -93,27 +95,21 @@ func notSteady(r *ruling) {
 			why = append(why, rollout)
 		}
 		if len(why) > 0 {
-			r.found(severity, where, "StatefulSet %s/%s is not steady: %s", set.Namespace, set.Name,
-				strings.Join(why, "; "))
+			r.found(severity, where, "%s is not steady: %s", where[0], strings.Join(why, "; "))
 		}
 	}
 }
 
 // held reports whether a partition or OnDelete stops a rollout.
 func held(set *appsv1.StatefulSet) bool {
-	status, update := set.Status, set.Spec.UpdateStrategy
-	if status.ObservedGeneration < set.Generation || status.ReadyReplicas < replicas(set) ||
-		status.Replicas != replicas(set) {
-		return false
-	}
-	partition := update.RollingUpdate != nil && update.RollingUpdate.Partition != nil &&
-		*update.RollingUpdate.Partition > 0
-	return update.Type == appsv1.OnDeleteStatefulSetStrategyType || partition
+	demand, status := world.DemandOf(&set.Spec), set.Status
+	return status.ObservedGeneration >= set.Generation && int(status.ReadyReplicas) >= demand.Replicas &&
+		int(status.Replicas) == demand.Replicas && (demand.Strategy == world.OnDelete || demand.Partition > 0)
 }
 
 // unfinished says what a StatefulSet's controller has still to do, by its status.
 func unfinished(set *appsv1.StatefulSet) string {
-	want, status := replicas(set), set.Status
+	want, status := int32(world.DemandOf(&set.Spec).Replicas), set.Status
 	switch {
 	case status.ObservedGeneration < set.Generation:
 		return "its controller has not seen its last change"
@@ -183,8 +179,8 @@ func gracePeriod(r *ruling) {
 		if *grace <= 0 {
 			severity = Danger
 		}
-		r.found(severity, []Object{setObject(set)}, "StatefulSet %s/%s keeps data in claims and is killed after %d s",
-			set.Namespace, set.Name, *grace)
+		r.found(severity, []Object{setObject(set)}, "%s keeps data in claims and is killed after %d s", setObject(set),
+			*grace)
 	}
 }
 
@@ -199,28 +195,25 @@ func reclaimDelete(r *ruling) {
 			}
 		}
 		if len(volumes) > 0 {
-			r.found(Warning, where, "%d volumes under StatefulSet %s/%s have reclaimPolicy Delete: %s",
-				len(volumes), set.Namespace, set.Name, names(volumes))
+			r.found(Warning, where, "%d volumes under %s have reclaimPolicy Delete: %s", len(volumes), where[0],
+				names(volumes))
 		}
 	}
 }
 
 func claimRetention(r *ruling) {
 	for set := range each(r.StatefulSets) {
-		policy := set.Spec.PersistentVolumeClaimRetentionPolicy
-		if policy == nil || len(set.Spec.VolumeClaimTemplates) == 0 {
-			continue
-		}
 		var when []string
-		if policy.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		demand := world.DemandOf(&set.Spec)
+		if demand.DeleteDeleted {
 			when = append(when, "deleted")
 		}
-		if policy.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		if demand.DeleteScaled {
 			when = append(when, "scaled down")
 		}
-		if len(when) > 0 {
-			r.found(Warning, []Object{setObject(set)}, "StatefulSet %s/%s deletes claims when it is %s",
-				set.Namespace, set.Name, strings.Join(when, " or "))
+		if len(when) > 0 && len(set.Spec.VolumeClaimTemplates) > 0 {
+			r.found(Warning, []Object{setObject(set)}, "%s deletes claims when it is %s", setObject(set),
+				strings.Join(when, " or "))
 		}
 	}
 }

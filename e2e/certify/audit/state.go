@@ -2,6 +2,7 @@ package audit
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -164,12 +165,8 @@ func ended(p *corev1.Pod) bool {
 
 // running reports whether a container of the pod runs: then its volumes are mounted.
 func running(p *corev1.Pod) bool {
-	for _, c := range p.Status.ContainerStatuses {
-		if c.State.Running != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Status.ContainerStatuses,
+		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // ready reports whether a pod is Ready.
@@ -182,22 +179,10 @@ func ready(p *corev1.Pod) bool {
 	return false
 }
 
-// replicas returns how many pods a StatefulSet wants.
-func replicas(set *appsv1.StatefulSet) int32 {
-	if set.Spec.Replicas == nil {
-		return 1
-	}
-	return *set.Spec.Replicas
-}
-
 // withData reports whether a StatefulSet keeps data in claims.
 func withData(set *appsv1.StatefulSet) bool {
-	for _, v := range set.Spec.Template.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			return true
-		}
-	}
-	return len(set.Spec.VolumeClaimTemplates) > 0
+	return len(set.Spec.VolumeClaimTemplates) > 0 || slices.ContainsFunc(set.Spec.Template.Spec.Volumes,
+		func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
 func object(kind string, o metav1.Object) Object { return Object{kind, o.GetNamespace(), o.GetName()} }

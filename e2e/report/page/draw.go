@@ -78,11 +78,6 @@ func (d *drawer) see(ids ...int64) []int64 {
 	return ids
 }
 
-// moment renders a moment as the reports do.
-func (d *drawer) moment(t history.Time) string {
-	return fmt.Sprintf("+%.3f s", t.Sub(d.start).Seconds())
-}
-
 // phases are those of the trial that ended, without its steps.
 func (d *drawer) phases() {
 	for _, p := range d.world.Phases() {

@@ -84,7 +84,7 @@ func (d *drawer) causes(r check.Report) []cause {
 				ids[i] = fmt.Sprint(id)
 			}
 			of.Found = append(of.Found, found{f, n,
-				d.moment(f.Span.NotBefore) + " to " + d.moment(min(f.Span.NotAfter, d.end)),
+				d.world.Clock(f.Span.NotBefore) + " to " + d.world.Clock(min(f.Span.NotAfter, d.end)),
 				d.ms(f.Span.NotBefore), d.ms(f.Span.NotAfter), strings.Join(ids, " "),
 			})
 		}

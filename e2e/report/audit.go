@@ -18,9 +18,7 @@ func WriteAudit(w io.Writer, r audit.Report) error {
 		"rules", r.From, r.To, len(r.Rules)))
 	number := 0
 	for _, severity := range []audit.Severity{audit.Danger, audit.Warning, audit.Note} {
-		if r.Count(severity) > 0 {
-			p.heading(strings.ToUpper(string(severity)))
-		}
+		p.heading(strings.ToUpper(string(severity)))
 		for _, f := range r.Findings {
 			if f.Severity == severity {
 				number++
@@ -28,9 +26,7 @@ func WriteAudit(w io.Writer, r audit.Report) error {
 			}
 		}
 	}
-	if len(r.Unseen) > 0 {
-		p.heading("NOT LOOKED AT")
-	}
+	p.heading("NOT LOOKED AT")
 	for _, u := range r.Unseen {
 		p.text("  "+u.Rule+": ", u.Why)
 	}

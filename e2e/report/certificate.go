@@ -12,9 +12,7 @@ func WriteCertificate(w io.Writer, c certificate.Certificate) error {
 	p := &page{}
 	p.text("", fmt.Sprintf("Certificate of a cluster of version %s, profile %s, issued %s", c.Audit.From, c.Profile,
 		c.Issued.Format("2006-01-02 15:04:05 UTC")))
-	if len(c.Audit.Findings) > 0 {
-		p.heading("AUDIT")
-	}
+	p.heading("AUDIT")
 	for i, f := range c.Audit.Findings {
 		p.text(fmt.Sprintf("  %d. ", i+1), fmt.Sprintf("%s, %s: %s", f.Severity, f.Rule, f.What))
 	}
@@ -34,9 +32,7 @@ func WriteCertificate(w io.Writer, c certificate.Certificate) error {
 			fmt.Sprintf("%.0f s", f.Seconds)}})
 	}
 	p.table([]column{{"fault", 0, false}, {"planned", 0, true}, {"shown", 0, true}, {"hurt", 0, true}}, rows)
-	if len(c.NotJudged) > 0 {
-		p.heading("NOT JUDGED")
-	}
+	p.heading("NOT JUDGED")
 	for _, n := range c.NotJudged {
 		p.text("  "+n.What+": ", n.Why)
 	}

@@ -78,11 +78,8 @@ func Stalls(w *world.World) []string {
 
 // stalls tells what stood still in the trial.
 func (s *story) stalls(p *page) {
-	list := Stalls(s.World)
-	if len(list) > 0 {
-		p.heading("WHAT STOOD STILL")
-	}
-	for _, text := range list {
+	p.heading("WHAT STOOD STILL")
+	for _, text := range Stalls(s.World) {
 		p.text("  ", text)
 	}
 }
@@ -97,16 +94,11 @@ func (s *story) stuck(p *page) {
 	if !ok {
 		moment = s.World.Trialled()
 	}
-	titled := false
+	p.heading("WHAT IS STUCK")
 	for _, d := range explain.At(s.World, moment, explain.DefaultBound) {
-		if !d.Stuck {
-			continue
+		if d.Stuck {
+			p.diagnosis("  ", d)
 		}
-		if !titled {
-			p.heading("WHAT IS STUCK")
-			titled = true
-		}
-		p.diagnosis("  ", d)
 	}
 }
 

@@ -52,7 +52,7 @@ func WriteAnnotations(w io.Writer, j Judged) error {
 			add(f.Span.NotBefore, f.Span.NotAfter, "finding", r.Check, f.Sentence)
 		}
 	}
-	return putJSON(w, "annotations", all)
+	return writeJSON(w, "annotations", all)
 }
 
 // metrics writes Prometheus' text format.
@@ -81,7 +81,7 @@ func (m *metrics) sample(value float64, suffix string, labels ...string) {
 	fmt.Fprintf(m, "%s%s%s %s\n", m.name, suffix, in, strconv.FormatFloat(value, 'f', -1, 64))
 }
 
-func (m *metrics) write(w io.Writer) error { return put(w, "metrics", []byte(m.String())) }
+func (m *metrics) write(w io.Writer) error { return writeAll(w, "metrics", []byte(m.String())) }
 
 // latencyBounds are the upper bounds of the buckets of latencies, in seconds.
 func latencyBounds() []float64 {

@@ -19,13 +19,9 @@ const (
 
 // findings tells the findings, those of one cause as one; with all set each of them at full length.
 func (s *story) findings(p *page) {
-	causes := s.Report.Causes()
-	if len(causes) == 0 {
-		return
-	}
 	p.heading("FINDINGS")
 	n := 0
-	for _, c := range causes {
+	for _, c := range s.Report.Causes() {
 		if len(c.Found) > 1 && !s.all {
 			n++
 			s.cause(p, n, c)

@@ -122,7 +122,7 @@ func (s junitSuite) write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("encode JUnit report: %w", err)
 	}
-	return put(w, "JUnit report", fmt.Appendf(nil, "%s%s\n", xml.Header, data))
+	return writeAll(w, "JUnit report", fmt.Appendf(nil, "%s%s\n", xml.Header, data))
 }
 
 func cleanLines(lines []string) string {

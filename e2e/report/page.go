@@ -19,6 +19,7 @@ const width = 100
 type page struct {
 	b     bytes.Buffer
 	color bool
+	title string // Of the section that was begun and has no line yet.
 }
 
 // clean makes text from anywhere fit for a terminal and for XML: line breaks and tabs become spaces, and whatever does
@@ -86,32 +87,41 @@ func breakWord(word string, most int) string {
 }
 
 // write writes what was put on the page.
-func (p *page) write(w io.Writer) error { return put(w, "report", p.b.Bytes()) }
+func (p *page) write(w io.Writer) error { return writeAll(w, "report", p.b.Bytes()) }
 
-// put writes a whole file, which the error names.
-func put(w io.Writer, name string, data []byte) error {
+// writeAll writes a whole file, which the error names.
+func writeAll(w io.Writer, name string, data []byte) error {
 	if _, err := w.Write(data); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
 }
 
-// putJSON writes a value as indented JSON.
-func putJSON(w io.Writer, name string, v any) error {
+// writeJSON writes a value as indented JSON.
+func writeJSON(w io.Writer, name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	return put(w, name, append(data, '\n'))
+	return writeAll(w, name, append(data, '\n'))
 }
 
-// blank puts an empty line.
-func (p *page) blank() { p.b.WriteByte('\n') }
+// blank puts an empty line. It ends a section.
+func (p *page) blank() {
+	p.title = ""
+	p.b.WriteByte('\n')
+}
 
-// heading puts the title of a section.
-func (p *page) heading(title string) {
-	p.blank()
-	p.b.WriteString(clean(title) + "\n")
+// heading begins a section. Its title is put with the first line; a section without lines has none.
+func (p *page) heading(title string) { p.title = title }
+
+// put puts a line that is ready.
+func (p *page) put(line string) {
+	if p.title != "" {
+		p.b.WriteString("\n" + clean(p.title) + "\n")
+		p.title = ""
+	}
+	p.b.WriteString(line + "\n")
 }
 
 // cell is what stands in one column of a line.
@@ -171,7 +181,7 @@ func (p *page) line(cells ...cell) {
 			}
 			line += text
 		}
-		p.b.WriteString(strings.TrimRight(line, " ") + "\n")
+		p.put(strings.TrimRight(line, " "))
 	}
 }
 
@@ -201,7 +211,7 @@ func short(name string) string {
 func (p *page) raw(line string) {
 	line = strings.TrimRight(clean(line), " ")
 	if utf8.RuneCountInString(line) <= width {
-		p.b.WriteString(line + "\n")
+		p.put(line)
 		return
 	}
 	text := strings.TrimLeft(line, " ")

@@ -74,9 +74,7 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	s.checks(p)
 	s.findings(p)
 	s.reasons(p)
-	if len(s.Report.NotJudged) > 0 {
-		p.heading("NOT JUDGED")
-	}
+	p.heading("NOT JUDGED")
 	for _, u := range s.Report.NotJudged {
 		p.text("  "+short(u.Check)+": ", u.Promise+" Not judged: "+u.Why+".")
 	}
@@ -123,13 +121,9 @@ const reasonMost = 240
 
 // reasons says why checks are UNKNOWN. Of reasons that differ only in names and numbers the first one is told.
 func (s *story) reasons(p *page) {
-	titled := false
+	p.heading("NOT SHOWN, AND WHY")
 	for _, r := range s.Report.Results {
 		for i, reason := range r.Reasons {
-			if !titled {
-				p.heading("NOT SHOWN, AND WHY")
-				titled = true
-			}
 			if s.all {
 				p.text("  "+short(r.Check)+": ", reason)
 				continue

@@ -12,7 +12,7 @@ import (
 
 // WriteVerdict writes the report as indented JSON, the content of verdict.json. The same report gives the same bytes:
 // it holds no map, no time of judgement, and nothing else that differs from one judgement to the next.
-func WriteVerdict(w io.Writer, r check.Report) error { return putJSON(w, "verdict", r) }
+func WriteVerdict(w io.Writer, r check.Report) error { return writeJSON(w, "verdict", r) }
 
 // Summary is a judged run in a few words: what the last lines of the text report say.
 type Summary struct {

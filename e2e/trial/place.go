@@ -96,17 +96,14 @@ type Place struct {
 	Cluster clusters.Cluster
 	Program string // Path of the seatrial program.
 
-	clusterName      string
-	ours             bool           // Leave deletes the cluster.
-	maker            clusters.Maker // Nil if the cluster is not ours.
-	lock             *lock.Lock
-	engine, cacheDir string
-	image, agent     string // The database image, and the path of the agent's binary.
-	imageSource      string
-	hook             string // The program that has power over the nodes of an existing cluster.
-	versions         map[string]string
-	nodeImages       map[string]string // By version, of those to upgrade to.
-	running          atomic.Pointer[runner]
+	options    ClusterOptions
+	ours       bool           // Leave deletes the cluster.
+	maker      clusters.Maker // Nil if the cluster is not ours.
+	lock       *lock.Lock
+	images     offline.Images
+	agent      string            // Path of the agent's binary.
+	nodeImages map[string]string // By version, of those to upgrade to.
+	running    atomic.Pointer[runner]
 }
 
 // Kubeconfig returns the path of the file that tells how to reach the cluster, "" for a cluster that was there before.
@@ -127,26 +124,21 @@ func Prepare(ctx context.Context, m ClusterOptions) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Place{
-		lock: held, clusterName: m.ClusterName, engine: m.Engine, cacheDir: m.CacheDir, nodeImages: map[string]string{},
-	}
-	if m.Access != nil {
-		p.hook = m.Access.NodeHook
-	}
-	if err := p.prepare(ctx, m); err != nil {
+	p := &Place{options: m, Program: m.Program, lock: held, nodeImages: map[string]string{}}
+	if err := p.prepare(ctx); err != nil {
 		return nil, errors.Join(err, p.Leave(ctx))
 	}
 	return p, nil
 }
 
-func (p *Place) prepare(ctx context.Context, m ClusterOptions) error {
+func (p *Place) prepare(ctx context.Context) (err error) {
+	m := p.options
 	if m.Reuse || m.Access != nil {
-		if err := p.open(ctx, m); err != nil {
+		if err := p.open(ctx); err != nil {
 			return err
 		}
 	}
-	images, err := EnsureImages(ctx, m)
-	if err != nil {
+	if p.images, err = EnsureImages(ctx, m); err != nil {
 		return err
 	}
 	for _, v := range m.Upgrades {
@@ -158,11 +150,10 @@ func (p *Place) prepare(ctx context.Context, m ClusterOptions) error {
 		}
 		p.nodeImages[v] = made.Node
 	}
-	p.image, p.imageSource, p.versions = images.Database.Ref, images.Source, versionsOf(images)
 	if p.agent, err = program.Agent().Find(ctx, m.Log); err != nil {
 		return fmt.Errorf("find the node agent: %w", err)
 	}
-	if p.Program = m.Program; m.Program == "" {
+	if p.Program == "" {
 		if p.Program, err = program.Seatrial().Find(ctx, m.Log); err != nil {
 			return fmt.Errorf("find the program of the watchdogs: %w", err)
 		}
@@ -172,10 +163,10 @@ func (p *Place) prepare(ctx context.Context, m ClusterOptions) error {
 	}
 	if p.Cluster != nil {
 		fmt.Fprintf(m.Progress, "cluster %s is used again\n", m.ClusterName)
-	} else if err := p.create(ctx, m, images); err != nil {
+	} else if err := p.create(ctx); err != nil {
 		return err
 	}
-	return m.loadDatabase(ctx, p.Cluster, images.Database)
+	return m.loadDatabase(ctx, p.Cluster, p.images.Database)
 }
 
 // Exists reports whether there is a cluster of the name of m.
@@ -192,13 +183,13 @@ func Exists(ctx context.Context, m ClusterOptions) (bool, error) {
 }
 
 // open opens and locks a cluster that exists. If a cluster to reuse does not exist, p.Cluster stays nil.
-func (p *Place) open(ctx context.Context, m ClusterOptions) error {
-	provider, err := m.provider()
+func (p *Place) open(ctx context.Context) error {
+	provider, err := p.options.provider()
 	if err != nil {
 		return err
 	}
-	p.Cluster, err = provider.Open(ctx, m.ClusterName)
-	if m.Access == nil && errors.Is(err, clusters.ErrNotFound) {
+	p.Cluster, err = provider.Open(ctx, p.options.ClusterName)
+	if p.options.Access == nil && errors.Is(err, clusters.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -208,7 +199,8 @@ func (p *Place) open(ctx context.Context, m ClusterOptions) error {
 }
 
 // create makes and locks the cluster.
-func (p *Place) create(ctx context.Context, m ClusterOptions, images offline.Images) error {
+func (p *Place) create(ctx context.Context) error {
+	m := p.options
 	provider, err := m.provider()
 	if err != nil {
 		return err
@@ -222,8 +214,8 @@ func (p *Place) create(ctx context.Context, m ClusterOptions, images offline.Ima
 	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about 1m)\n",
 		m.ClusterName, m.Workers)
 	p.Cluster, err = maker.Create(ctx, clusters.Spec{
-		Name: m.ClusterName, Workers: m.Workers, NodeImage: images.Node,
-		KubernetesVersion: images.KubernetesVersion, RunID: NewRunID(begin),
+		Name: m.ClusterName, Workers: m.Workers, NodeImage: p.images.Node,
+		KubernetesVersion: p.images.KubernetesVersion, RunID: NewRunID(begin),
 		Flags: m.Spec.Flags, Kubelet: m.Spec.Kubelet,
 	})
 	if err != nil {
@@ -242,7 +234,7 @@ func (p *Place) Leave(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBound)
 	defer cancel()
-	return errors.Join(released, p.maker.Delete(ctx, p.clusterName))
+	return errors.Join(released, p.maker.Delete(ctx, p.options.ClusterName))
 }
 
 // Release unlocks the cluster and keeps it.

@@ -65,8 +65,10 @@ func (c *runner) setUp(ctx context.Context) error {
 // makeWorkload creates the workload and its storage in memory; nothing is touched yet.
 func (c *runner) makeWorkload() error {
 	env := fixtures.Env{
-		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan, Image: c.image,
-		Builds:   fixtures.Builds{CacheDir: c.cacheDir, Progress: c.Progress, Log: c.log.With("part", "builds")},
+		Cluster: c.Cluster, Kube: c.kube, Namespace: c.namespace(), RunID: c.RunID, Plan: c.Plan,
+		Image: c.images.Database.Ref,
+		Builds: fixtures.Builds{CacheDir: c.options.CacheDir, Progress: c.Progress,
+			Log: c.log.With("part", "builds")},
 		Recorder: c.rec, Clock: bootclock.Now, Log: c.log.With("part", "workload"),
 	}
 	name := c.Plan.Workload.StorageName()

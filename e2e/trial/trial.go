@@ -194,14 +194,18 @@ func (p *Place) begin(o RunOptions) (c *runner, err error) {
 	o.Header.RunID = NewRunID(now)
 	o.Header.Started = now.UTC()
 	o.Header.Scenario, o.Header.Seed = o.Plan.Scenario, o.Plan.Seed
-	o.Header.NodeImageSource = p.imageSource
-	o.Header.Versions = p.versions
-	o.Header.Host = hostFacts(p.engine)
+	o.Header.NodeImageSource = p.images.Source
+	o.Header.Versions = versionsOf(p.images)
+	o.Header.Host = hostFacts(p.options.Engine)
+	hook := "" // The program that has power over the nodes of an existing cluster.
+	if p.options.Access != nil {
+		hook = p.options.Access.NodeHook
+	}
 	c = &runner{
 		RunOptions: o, Place: p, RunID: o.Header.RunID, Parts: AllParts(),
 		Watchdog: undo.HostWatchdog{
-			Argv: []string{p.Program, OutsideCommand}, Dir: watchdogs, Engine: p.engine, Hook: p.hook,
-			Cluster: p.clusterName,
+			Argv: []string{p.Program, OutsideCommand}, Dir: watchdogs, Engine: p.options.Engine, Hook: hook,
+			Cluster: p.options.ClusterName,
 		},
 	}
 	if c.dir, err = rundir.Create(o.RunsDir, o.Plan.Scenario, o.Plan.Seed, now); err != nil {

@@ -55,7 +55,7 @@ func (p *Place) Furnish(ctx context.Context, t twin.Twin, m ClusterOptions) erro
 	for _, set := range t.StatefulSets {
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: set.Namespace}}
 		errs = append(errs, fixtures.Create(ctx, kube.CoreV1().Namespaces().Create, "Namespace", space),
-			standIn(&set, nodes.Items, p.image),
+			standIn(&set, nodes.Items, p.images.Database.Ref),
 			fixtures.Create(ctx, kube.AppsV1().StatefulSets(set.Namespace).Create, "StatefulSet", &set))
 	}
 	for _, b := range t.Budgets {

@@ -101,7 +101,11 @@ func (w *Watcher) Ready(ctx context.Context) error {
 		select {
 		case <-s.ready:
 		default:
-			errs = append(errs, fmt.Errorf("%s not listed, last state: %w", s.name, s.lastError()))
+			last := errors.New("no answer yet")
+			if failure := s.failure.Load(); failure != nil {
+				last = *failure
+			}
+			errs = append(errs, fmt.Errorf("%s not listed, last state: %w", s.name, last))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

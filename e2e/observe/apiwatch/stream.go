@@ -3,10 +3,9 @@ package apiwatch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,8 +47,7 @@ type stream struct {
 
 	ready chan struct{} // Closed after the first list.
 
-	mu      sync.Mutex
-	failure error
+	failure atomic.Pointer[error] // The last one.
 }
 
 type name struct{ namespace, name string }
@@ -57,14 +55,8 @@ type name struct{ namespace, name string }
 func newStream(resource string, from source, known *revisions, recorder history.Recorder, log *slog.Logger) *stream {
 	return &stream{
 		name: resource, from: from, known: known, recorder: recorder, log: log.With("resource", resource),
-		ready: make(chan struct{}), failure: errors.New("no answer yet"),
+		ready: make(chan struct{}),
 	}
-}
-
-func (s *stream) lastError() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failure
 }
 
 // run lists once and watches from there on. It resumes a watch that ended. If the server no longer has the version, it
@@ -99,9 +91,7 @@ func (s *stream) run(ctx context.Context) {
 // fail keeps an error. If the server no longer has the version, the stream is blind until the next list.
 func (s *stream) fail(err error) {
 	s.log.Debug("the watch was interrupted", "resourceVersion", s.version, "error", err)
-	s.mu.Lock()
-	s.failure = err
-	s.mu.Unlock()
+	s.failure.Store(&err)
 	s.why = clip(err.Error())
 	if s.version != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
 		s.gapFrom, s.blind = s.known.seenUpTo(s.version, s.begun), true

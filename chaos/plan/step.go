@@ -490,6 +490,14 @@ func sum(a, b time.Duration) time.Duration {
 	return a + b
 }
 
+// Given returns a text in a format, "" if the text is empty.
+func Given(format, text string) string {
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf(format, text)
+}
+
 // Count says how many there are of something.
 func Count(n int, noun string) string {
 	if n == 1 {

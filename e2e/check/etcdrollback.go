@@ -104,9 +104,7 @@ func (r *ruling) judgeRollback(e *history.Event) {
 		if !d.Healthy {
 			state = "etcd is not healthy"
 		}
-		if d.Log != "" {
-			state += " and said last: " + d.Log
-		}
+		state += plan.Given(" and said last: %s", d.Log)
 		r.violation(Finding{Subject: subject, Node: d.Node, Events: []int64{e.ID}, Span: e.Span}, "kubeadm says %q, "+
 			"but the backup was copied to %s, and %s, which etcd reads, is not the one that was saved. %s.",
 			rolledBack, nested, path.Join(history.EtcdDir, history.EtcdDatabase), state)

@@ -141,10 +141,7 @@ func (j *setJudge) smallest(c *world.Claim, node string) {
 	if j.watch.Blind(j.trial.Start, c.Event.Span.NotAfter, world.VolumesObserver) {
 		return
 	}
-	since, on := j.viewSince(c.Event.Span), ""
-	if node != "" {
-		on = " on node " + node
-	}
+	since, on := j.viewSince(c.Event.Span), plan.Given(" on node %s", node)
 	for _, name := range keys(j.objects.Volumes.ByKey) {
 		v := j.objects.Volumes.AtVersion(name, c.Version)
 		if v == nil || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != corev1.VolumeAvailable ||

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -65,10 +66,6 @@ func (r *reasoner) nodesOf(p *pod) []string {
 }
 
 func (r *reasoner) fault(f world.Fault) {
-	on := f.Node
-	if on != "" {
-		on = " on node " + on
-	}
 	injected := f.Facts[history.StageInjected]
 	evidence, end := []Evidence{{Event: injected.ID}}, "is still active"
 	if e := f.Facts[history.StageConfirmed]; e != nil {
@@ -77,6 +74,6 @@ func (r *reasoner) fault(f world.Fault) {
 	if at := healed(f); at.Known {
 		evidence, end = append(evidence, Evidence{Event: at.Event}), "was healed at "+r.k.clock(at)
 	}
-	r.because(evidence, "step %d, %s, was carried out%s at %s and %s", f.Step, f.Name, on,
-		r.k.clock(atTime(injected.Span.NotBefore)), end)
+	r.because(evidence, "step %d, %s, was carried out%s at %s and %s", f.Step, f.Name,
+		plan.Given(" on node %s", f.Node), r.k.clock(atTime(injected.Span.NotBefore)), end)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -266,12 +267,7 @@ func (k *known) clock(m moment) string {
 }
 
 // since is " (since +31.2 s)", and nothing when it is not known since when.
-func (k *known) since(m moment) string {
-	if !m.Known {
-		return ""
-	}
-	return " (since " + k.clock(m) + ")"
-}
+func (k *known) since(m moment) string { return plan.Given(" (since %s)", k.clock(m)) }
 
 // lasted returns how long ago a moment was, 0 when it is not known.
 func (k *known) lasted(m moment) time.Duration {

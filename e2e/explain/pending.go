@@ -165,7 +165,7 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 func (r *reasoner) terminating(p *pod) {
 	grace := time.Duration(p.grace()) * time.Second
 	r.because(proof(p.Pod, "metadata.deletionTimestamp"), "deletion of %s was requested%s, with a grace period of %s",
-		p.Name(), at(r.k.clock(p.asked())), Lasting(grace))
+		p.Name(), plan.Given(" at %s", r.k.clock(p.asked())), Lasting(grace))
 	left := r.graceLeft(p)
 	if len(p.Meta.Finalizers) > 0 {
 		r.because(proof(p.Pod, "metadata.finalizers"), "it is held by %s", strings.Join(p.Meta.Finalizers, ", "))
@@ -217,11 +217,4 @@ func (r *reasoner) graceLeft(p *pod) time.Duration {
 		return 0
 	}
 	return time.Duration(p.Meta.DeletionTimestamp.UnixNano() - now)
-}
-
-func at(clock string) string {
-	if clock == "" {
-		return ""
-	}
-	return " at " + clock
 }

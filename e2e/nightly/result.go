@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 )
 
@@ -102,11 +103,8 @@ func (r Result) Tally() string {
 	if len(r.Attempts) == 0 {
 		return "no attempt"
 	}
-	tally := fmt.Sprintf("%d of %d attempts as expected", r.Good(), len(r.Attempts))
-	if r.NotRun != "" {
-		tally += "; no further one: " + r.NotRun
-	}
-	return tally
+	return fmt.Sprintf("%d of %d attempts as expected", r.Good(), len(r.Attempts)) +
+		plan.Given("; no further one: %s", r.NotRun)
 }
 
 // Last returns when the last attempt began, the zero time without one.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // describe says in one line what a fact is.
@@ -88,16 +89,11 @@ func describeInspection(i *history.Inspection) string {
 
 func describeCall(c *history.CSI) string {
 	what := fmt.Sprintf("%s of volume %s for node %s", c.RPC, c.Volume, c.For)
-	if c.Point != "" {
-		what += fmt.Sprintf(", fault point %s", c.Point)
-	}
+	what += plan.Given(", fault point %s", c.Point)
 	if !c.End {
 		return what + ": begins"
 	}
-	attached := ""
-	if len(c.Attached) > 0 {
-		attached = ", attached to " + strings.Join(c.Attached, " and ")
-	}
+	attached := plan.Given(", attached to %s", strings.Join(c.Attached, " and "))
 	return fmt.Sprintf("%s: %s%s%s", what, c.Code, because(c.Error), attached)
 }
 
@@ -114,9 +110,4 @@ func describeOp(o *history.Op) string {
 	return fmt.Sprintf("%s: %s on %s%s", what, o.Stage, o.Instance, because(o.Error))
 }
 
-func because(err string) string {
-	if err == "" {
-		return ""
-	}
-	return " (" + err + ")"
-}
+func because(err string) string { return plan.Given(" (%s)", err) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -127,11 +128,7 @@ func (p *page) diagnosis(indent string, d explain.Diagnosis) {
 			for i, e := range c.Evidence {
 				evidence[i] = e.String()
 			}
-			text := c.Sentence
-			if len(evidence) > 0 {
-				text += " [" + strings.Join(evidence, "; ") + "]"
-			}
-			item(name, text)
+			item(name, c.Sentence+plan.Given(" [%s]", strings.Join(evidence, "; ")))
 			if name == "why" {
 				name = ""
 			}
@@ -151,10 +148,7 @@ func (p *page) diagnosis(indent string, d explain.Diagnosis) {
 		if b.Since != "" {
 			text += fmt.Sprintf(", since %s (%s)", b.Since, explain.Lasting(b.For))
 		}
-		if b.After != "" {
-			text += "; it comes after " + b.After
-		}
-		item("blocked", text)
+		item("blocked", text+plan.Given("; it comes after %s", b.After))
 		if i == 0 {
 			item("rule", d.Rule)
 		}

@@ -151,10 +151,7 @@ func (c *chronicle) calls() {
 		if !v.End || c.of.Handle == "" || v.Volume != c.of.Handle {
 			continue
 		}
-		point := ""
-		if v.Point != "" {
-			point = fmt.Sprintf(" (fault point %s)", v.Point)
-		}
+		point := plan.Given(" (fault point %s)", v.Point)
 		if v.Code != "OK" {
 			if call := v.RPC + v.For + v.Code; !failed[call] {
 				failed[call] = true

@@ -49,10 +49,7 @@ func (s *story) finding(p *page, n int, f check.Found, first bool) {
 	indent := p.numbered(n, f.Check+": "+f.Subject)
 	p.text(indent, f.Sentence)
 	p.text(indent+"promise  ", f.Promise)
-	where := ""
-	if f.Node != "" {
-		where = " on node " + f.Node
-	}
+	where := plan.Given(" on node %s", f.Node)
 	p.text(indent+"when     ",
 		s.World.Clock(f.Span.NotBefore)+" to "+s.World.Clock(f.Span.NotAfter)+where)
 	p.text(indent+"faults   ", cmp.Or(strings.Join(f.Faults, ", "), "none was active"))
@@ -124,11 +121,7 @@ func (s *story) lives(p *page, indent string, c check.Cause) {
 		for _, e := range f.Failed {
 			stages = append(stages, "FAILED "+s.World.Clock(e.Span.NotAfter))
 		}
-		on := ""
-		if f.Node != "" {
-			on = " on " + f.Node
-		}
-		p.text(indent+f.String()+on+": ", strings.Join(stages, ", "))
+		p.text(indent+f.String()+plan.Given(" on %s", f.Node)+": ", strings.Join(stages, ", "))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -85,11 +86,8 @@ func (d *drawer) phases() {
 			continue
 		}
 		name := string(p.Begin.Phase.Name)
-		text := name
-		if err := p.End.Phase.Error; err != "" {
-			text += ": " + err
-		}
-		d.Phases = append(d.Phases, d.bar(p.Begin.Span.NotAfter, p.End.Span.NotBefore, name, text, p.End.ID))
+		d.Phases = append(d.Phases, d.bar(p.Begin.Span.NotAfter, p.End.Span.NotBefore, name,
+			name+plan.Given(": %s", p.End.Phase.Error), p.End.ID))
 	}
 }
 
@@ -109,10 +107,8 @@ func (d *drawer) faults() {
 			if e.Fault.Step != f.Step {
 				continue
 			}
-			text := string(e.Fault.Stage)
-			if said := cmp.Or(e.Fault.Error, strings.Join(e.Fault.Evidence, "; ")); said != "" {
-				text += ": " + said
-			}
+			text := string(e.Fault.Stage) +
+				plan.Given(": %s", cmp.Or(e.Fault.Error, strings.Join(e.Fault.Evidence, "; ")))
 			lane.Stages = append(lane.Stages,
 				d.bar(e.Span.NotBefore, e.Span.NotAfter, string(e.Fault.Stage), text, e.ID))
 		}

@@ -3,6 +3,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -97,6 +98,14 @@ type Report struct {
 	Results []Result `json:"results"`
 	// NotJudged has the promises that the workload gives no evidence of. They do not count for the verdict.
 	NotJudged []Unjudged `json:"notJudged,omitempty"`
+}
+
+// Of returns the result of a check, the zero Result if it did not judge.
+func (r Report) Of(check string) Result {
+	if i := slices.IndexFunc(r.Results, func(res Result) bool { return res.Check == check }); i >= 0 {
+		return r.Results[i]
+	}
+	return Result{}
 }
 
 // Run judges a history with every check that applies to its plan. A check that panics is Unknown and does not stop the

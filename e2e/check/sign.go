@@ -16,24 +16,19 @@ func (r Report) Holds(c plan.Case) bool {
 // Looked returns how many subjects the check of a case's finding judged: a control shows only for these that nothing
 // was lost.
 func (r Report) Looked(c plan.Case) int {
-	for _, res := range r.Results {
-		if res.Check == c.Finding.Check {
-			return len(res.Subjects)
-		}
-	}
-	return 0
+	return len(r.Of(c.Finding.Check).Subjects)
 }
 
 // Broken names the checks of a control that did not pass, each with its verdict.
 func (r Report) Broken(c plan.Case) []string {
 	var all []string
 	for _, name := range append([]string{c.Finding.Check}, c.Holds...) {
-		i := slices.IndexFunc(r.Results, func(res Result) bool { return res.Check == name })
-		switch {
-		case i < 0:
+		switch v := r.Of(name).Verdict; v {
+		case Pass:
+		case "":
 			all = append(all, name+" did not judge")
-		case r.Results[i].Verdict != Pass:
-			all = append(all, name+" is "+string(r.Results[i].Verdict))
+		default:
+			all = append(all, name+" is "+string(v))
 		}
 	}
 	return all
@@ -42,15 +37,10 @@ func (r Report) Broken(c plan.Case) []string {
 // Shows returns the findings that match a sign, the first for each subject.
 func (r Report) Shows(s plan.Sign) []Finding {
 	var out []Finding
-	for _, res := range r.Results {
-		if res.Check != s.Check {
-			continue
-		}
-		for _, f := range res.Findings {
-			known := slices.ContainsFunc(out, func(o Finding) bool { return o.Subject == f.Subject })
-			if !known && strings.Contains(f.Sentence, s.Says) {
-				out = append(out, f)
-			}
+	for _, f := range r.Of(s.Check).Findings {
+		known := slices.ContainsFunc(out, func(o Finding) bool { return o.Subject == f.Subject })
+		if !known && strings.Contains(f.Sentence, s.Says) {
+			out = append(out, f)
 		}
 	}
 	return out

@@ -143,9 +143,7 @@ func Judge(c plan.Case, r check.Report) check.Verdict {
 	case c.Expect == string(check.Fail):
 		expected = r.Verdict == check.Fail && len(r.Shows(c.Finding)) > 0
 	case c.Expect == string(check.Unknown):
-		expected = r.Verdict == check.Unknown && slices.ContainsFunc(r.Results, func(res check.Result) bool {
-			return res.Check == c.Finding.Check && res.Verdict == check.Unknown
-		})
+		expected = r.Verdict == check.Unknown && r.Of(c.Finding.Check).Verdict == check.Unknown
 	default:
 		expected = r.Verdict == check.Pass
 	}

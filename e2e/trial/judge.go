@@ -176,10 +176,11 @@ func writeIndex(dir *rundir.Dir) error {
 		if err != nil {
 			continue
 		}
-		why := report.Summarize(report.Judged{Run: run, World: world.New(history.History{}), Report: judged})
-		entries = append(entries, page.Entry{Link: filepath.ToSlash(link), Verdict: judged.Verdict,
-			Scenario: run.Scenario, Seed: run.Seed, Started: run.Started.UTC().Format(time.DateTime),
-			Took: at.Sub(run.Started).Round(time.Second).String(), Why: why.Why})
+		entries = append(entries, page.Entry{
+			Summary: report.Summarize(report.Judged{Run: run, World: world.New(history.History{}), Report: judged}),
+			Link:    filepath.ToSlash(link), Started: run.Started.UTC().Format(time.DateTime),
+			Took: at.Sub(run.Started).Round(time.Second).String(),
+		})
 	}
 	var html bytes.Buffer
 	if err := page.WriteIndex(&html, entries); err != nil {

@@ -12,7 +12,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,9 +119,7 @@ func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 	endErr = errors.Join(endErr, c.logFile.Close())
 	err = errors.Join(err, c.dir.WriteJSON(rundir.ProwEnd,
 		c.Header.ProwFinished(out.Report.Verdict, time.Now(), out.Interrupted || runErr != nil)))
-	out.Clean = c.removed && slices.ContainsFunc(out.Report.Results, func(r check.Result) bool {
-		return r.Check == check.ResidueAudit().Name && r.Verdict == check.Pass
-	})
+	out.Clean = c.removed && out.Report.Of(check.ResidueAudit().Name).Verdict == check.Pass
 	if c.Header.CutShort != "" && out.Report.Verdict == check.Pass { // The verdict may not be on disk.
 		err = errors.Join(err, errors.New(c.Header.CutShort))
 	}

@@ -32,7 +32,6 @@ type Mount struct {
 // one again after a restart.
 type Ledger struct {
 	*Coverage
-	nodes []string // Sorted.
 	Lives []*Mount
 }
 
@@ -44,8 +43,7 @@ func readLedger(w *World) *Ledger {
 		s.mount(e)
 		return s
 	})
-	l.nodes = slices.Sorted(maps.Keys(l.Sessions))
-	for _, node := range l.nodes {
+	for _, node := range slices.Sorted(maps.Keys(l.Sessions)) {
 		for _, s := range l.Sessions[node] {
 			s.early = s.on != nil && strings.Contains(s.on.Observer.Detail, beganEarly)
 			l.Lives = append(l.Lives, s.Lives...)
@@ -123,5 +121,5 @@ func shortPath(path string) string {
 
 // Everywhere returns the nodes of the cluster and the nodes that have a mount ledger, sorted, each once.
 func (l *Ledger) Everywhere(w *World) []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.Nodes(), l.nodes))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(w.Nodes(), maps.Keys(l.Sessions)))))
 }

@@ -160,10 +160,9 @@ func (c *Certificate) promise(one check.Check, runs []Judged) {
 	p := Promise{Check: one.Name, Promise: one.Promise, Unit: one.Unit}
 	var verdicts []check.Verdict
 	for _, r := range runs {
-		i := slices.IndexFunc(r.Report.Results, func(res check.Result) bool { return res.Check == one.Name })
-		if i >= 0 {
-			verdicts = append(verdicts, r.Report.Results[i].Verdict)
-			p.Evidence += r.Report.Results[i].Evidence
+		if res := r.Report.Of(one.Name); res.Verdict != "" {
+			verdicts = append(verdicts, res.Verdict)
+			p.Evidence += res.Evidence
 			p.Runs++
 		}
 	}

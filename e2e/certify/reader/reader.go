@@ -196,18 +196,7 @@ func readMetrics(ctx context.Context, kube kubernetes.Interface, c *audit.Cluste
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
 	c.Gates = map[string]bool{}
-	if err := parseMetrics(body, c); err != nil {
-		return err
-	}
-	if len(c.Gates) == 0 {
-		return errors.New("kubernetes_feature_enabled is not among them: they are not those of an API server")
-	}
-	return nil
-}
-
-// parseMetrics takes two metrics of the text format and leaves the others out.
-func parseMetrics(from io.Reader, c *audit.Cluster) error {
-	return eachMetric(from, func(name string, labels map[string]string, value string) {
+	err = eachMetric(body, func(name string, labels map[string]string, value string) {
 		switch {
 		case name == gatesMetric:
 			c.Gates[labels["name"]] = value == "1"
@@ -216,6 +205,13 @@ func parseMetrics(from io.Reader, c *audit.Cluster) error {
 				Resource: labels["resource"], Subresource: labels["subresource"], Removed: labels["removed_release"]})
 		}
 	})
+	if err != nil {
+		return err
+	}
+	if len(c.Gates) == 0 {
+		return errors.New("kubernetes_feature_enabled is not among them: they are not those of an API server")
+	}
+	return nil
 }
 
 // gatesMetric is 1 for each feature gate that is on (KEP-2305).

@@ -94,13 +94,10 @@ func Write(w io.Writer, j report.Judged) error {
 
 // Entry is a run in the index.
 type Entry struct {
-	Link     string // To its page, from where the index is.
-	Verdict  check.Verdict
-	Scenario string
-	Seed     uint64
-	Started  string
-	Took     string
-	Why      string // The first finding or reason.
+	report.Summary
+	Link    string // To its page, from where the index is.
+	Started string
+	Took    string
 }
 
 // WriteIndex writes the page that lists runs.

@@ -69,7 +69,7 @@ func judgeIsolation(r *ruling) {
 
 // isolated judges the transactions of one instance.
 func (r *ruling) isolated(instance string, txns []isolation.Txn, events []*history.Event) {
-	found, err := isolation.Judge(txns, true)
+	found, err := isolation.Judge(txns)
 	if err != nil {
 		r.unknown("the transactions of %s cannot be judged: %v", instance, err)
 		return

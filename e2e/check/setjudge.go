@@ -233,9 +233,9 @@ func every(states []*world.StatefulSet, is func(*world.StatefulSet) bool) bool {
 	return len(states) > 0 && !slices.ContainsFunc(states, func(st *world.StatefulSet) bool { return !is(st) })
 }
 
-// wanting returns the states that want an ordinal: a controller that created its pod acted on one of them.
-func wanting(states []*world.StatefulSet, ordinal int) []*world.StatefulSet {
-	return slices.DeleteFunc(slices.Clone(states), func(st *world.StatefulSet) bool { return !keeps(st, ordinal) })
+// wanting returns the versions of acted that want the pod: a controller that created it acted on one of them.
+func (j *setJudge) wanting(p *world.PodState) []*world.StatefulSet {
+	return slices.DeleteFunc(j.acted(p), func(st *world.StatefulSet) bool { return !keeps(st, p.Life.Ordinal) })
 }
 
 // keeps reports whether a StatefulSet wants an ordinal and is not being deleted.

@@ -46,7 +46,7 @@ func judgeSetOnDelete(j *setJudge) {
 func (j *setJudge) madeOnDelete(p *world.PodState) {
 	since := j.viewSince(p.Event.Span)
 	_, names := j.set.RevisionsFor(p.Version, p.Event.Span, since)
-	states := wanting(j.acted(p), p.Life.Ordinal)
+	states := j.wanting(p)
 	if !every(states, waitsForDelete) || len(names) == 0 ||
 		j.blind(since, p.Event.Span.NotAfter.Add(world.CacheLag)) {
 		return

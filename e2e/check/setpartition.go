@@ -49,7 +49,7 @@ func judgeSetPartition(j *setJudge) {
 // certainly below the partition.
 func (j *setJudge) madeAtRevision(p *world.PodState) (below bool) {
 	since := j.viewSince(p.Event.Span)
-	states := wanting(j.acted(p), p.Life.Ordinal)
+	states := j.wanting(p)
 	if !every(states, rolling) {
 		return false // SetPolicy judges which ordinals are wanted.
 	}

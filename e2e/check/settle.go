@@ -38,7 +38,7 @@ func judgeSettle(r *ruling) {
 		ruling: r, set: r.world.Sets().Named(r.trial.Plan.Workload.StatefulSet),
 		bounds: history.Span{NotBefore: heal.Span.NotAfter,
 			NotAfter: heal.Span.NotAfter.Add(r.trial.Plan.Bounds.Settle.D())},
-		writes: map[string]*writes{},
+		writes: map[string]writes{},
 	}
 	j.readWrites()
 	settle := r.trial.Phase(history.PhaseSettle)
@@ -47,7 +47,7 @@ func judgeSettle(r *ruling) {
 		j.judge(r.trial.Plan.Workload.Start+i, name)
 	}
 	if group := r.trial.Plan.Workload.StatefulSet; r.trial.Plan.Workload.Grouped() {
-		w := j.of(group)
+		w := j.writes[group]
 		if w.first == nil {
 			r.unknown("group %s was not seen to take a write within %s after the healing", group,
 				r.trial.Plan.Bounds.Settle)
@@ -74,9 +74,9 @@ type writes struct {
 type settling struct {
 	*ruling
 	set    *world.Set
-	bounds history.Span // From the end of the healing to the end of the bound.
-	writes map[string]*writes
-	whole  bool // The harness waited for the whole bound without seeing everything settle.
+	bounds history.Span      // From the end of the healing to the end of the bound.
+	writes map[string]writes // By instance.
+	whole  bool              // The harness waited for the whole bound without seeing everything settle.
 }
 
 // readWrites sorts the clients' inserts by when they were sent.
@@ -86,7 +86,7 @@ func (j *settling) readWrites() {
 		if e == nil || e.Op.F != history.OpInsert {
 			continue
 		}
-		w := j.of(e.Op.Instance)
+		w := j.writes[e.Op.Instance]
 		ok := e.Op.Stage == history.StageOK && e.Span.NotAfter <= j.bounds.NotAfter
 		switch {
 		case op.Sent == nil || op.Sent.Span.NotBefore < j.bounds.NotBefore:
@@ -101,21 +101,13 @@ func (j *settling) readWrites() {
 			w.tried++
 			w.lastID = e.ID
 		}
+		j.writes[e.Op.Instance] = w
 	}
-}
-
-func (j *settling) of(instance string) *writes {
-	w := j.writes[instance]
-	if w == nil {
-		w = &writes{}
-		j.writes[instance] = w
-	}
-	return w
 }
 
 // judge judges one instance.
 func (j *settling) judge(ordinal int, name string) {
-	w := j.of(name)
+	w := j.writes[name]
 	ready, bound := j.ready(name), j.trial.Plan.Bounds.Settle
 	unwritten := j.trial.Plan.Workload.Light || j.trial.Origin(name) != name // No client writes to the instance.
 	if ready && (unwritten || w.first != nil) {

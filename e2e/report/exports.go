@@ -83,11 +83,6 @@ func (m *metrics) sample(value float64, suffix string, labels ...string) {
 
 func (m *metrics) write(w io.Writer) error { return writeAll(w, "metrics", []byte(m.String())) }
 
-// latencyBounds are the upper bounds of the buckets of latencies, in seconds.
-func latencyBounds() []float64 {
-	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-}
-
 // WriteMetrics writes a trial in Prometheus' text format, for a textfile collector: its verdict, its operations, its
 // faults and what the checks found.
 func WriteMetrics(w io.Writer, j Judged) error {
@@ -154,7 +149,7 @@ func (s *story) measure(m *metrics) {
 			sum += seconds
 		}
 		of := []string{"instance", k.instance, "type", k.f}
-		for _, bound := range latencyBounds() {
+		for _, bound := range []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10} { // Seconds.
 			within, _ := slices.BinarySearchFunc(all, bound, func(have, bound float64) int {
 				if have <= bound {
 					return -1

@@ -88,11 +88,12 @@ func (c *runner) makeWorkload() error {
 	if c.workload, err = def.New(env); err != nil {
 		return fmt.Errorf("make workload %q: %w", def.Name, err)
 	}
-	c.set, _ = c.workload.(fixtures.Topology)
+	if c.set, ok = c.workload.(fixtures.Topology); !ok {
+		return fmt.Errorf("make workload %q: it has no StatefulSet", def.Name)
+	}
 	c.data, _ = c.workload.(fixtures.Data)
 	for _, s := range c.Plan.AllSteps() {
-		set, data := s.Needs()
-		if set && c.set == nil || data && c.data == nil {
+		if _, data := s.Needs(); data && c.data == nil {
 			return fmt.Errorf("make workload %q: it cannot carry out step %d (%s)", def.Name, s.N, s.Do)
 		}
 	}

@@ -79,7 +79,7 @@ type runner struct {
 	nodes       []clusters.Node
 	storage     fixtures.Storage
 	workload    fixtures.Workload
-	set         fixtures.Topology // Of the workload, nil without.
+	set         fixtures.Topology // Of the workload.
 	data        fixtures.Data     // Of the workload, nil without.
 	tailer      *nodefacts.Tailer
 	api         *apiwatch.Watcher
@@ -135,7 +135,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 		if err := c.workload.StartLoad(ctx); err != nil {
 			return err
 		}
-		err := c.settle(ctx)
+		err := c.set.Settle(ctx)
 		c.scanBefore(ctx)
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 	stepsErr := c.phase(ctx, history.PhaseLoad, "the plan's steps, under load", c.steps)
 	// Heal and read back even if a step failed: the proof of a violation may be there.
 	healErr := c.heal(ctx)
-	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.settle)
+	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.set.Settle)
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
 	c.scanAfter(ctx)
@@ -156,18 +156,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 // inspect stops the instances and checks their file systems. If an instance does not stop, the file systems that are
 // still mounted are skipped.
 func (c *runner) inspect(ctx context.Context) error {
-	end := func(context.Context) error { return nil }
-	if c.set != nil {
-		end = c.set.End
-	}
-	return c.storage.Inspect(ctx, end)
-}
-
-func (c *runner) settle(ctx context.Context) error {
-	if c.set == nil {
-		return nil
-	}
-	return c.set.Settle(ctx)
+	return c.storage.Inspect(ctx, c.set.End)
 }
 
 // heal ignores the end of ctx: a fault must not outlive an interrupted trial.

@@ -119,10 +119,9 @@ type missed struct {
 }
 
 type judge struct {
-	txns     []Txn
-	realTime bool
-	result   Result
-	counts   map[string]int
+	txns   []Txn
+	result Result
+	counts map[string]int
 
 	elements []element
 	buckets  []int32
@@ -134,10 +133,10 @@ type judge struct {
 	graph
 }
 
-// Judge judges transactions. With realTime it also holds what a single server promises: that who began after another
-// one had ended sees what that one wrote. It fails if an element is appended twice.
-func Judge(txns []Txn, realTime bool) (Result, error) {
-	j := &judge{txns: txns, realTime: realTime, counts: map[string]int{}, keys: map[int64]int32{},
+// Judge judges transactions of a single server, which promises that who began after another one had ended sees what
+// that one wrote. It fails if an element is appended twice.
+func Judge(txns []Txn) (Result, error) {
+	j := &judge{txns: txns, counts: map[string]int{}, keys: map[int64]int32{},
 		seen: make([]bool, len(txns))}
 	if err := j.index(); err != nil {
 		return Result{}, err
@@ -153,9 +152,7 @@ func Judge(txns []Txn, realTime bool) (Result, error) {
 	for _, read := range j.sound {
 		j.conflicts(read)
 	}
-	if realTime {
-		j.ends()
-	}
+	j.ends()
 	j.cycles()
 	return j.result, nil
 }
@@ -302,7 +299,7 @@ func (j *judge) orders() {
 		}
 		l := j.list(el.key)
 		by := &j.txns[el.txn] // One of unknown outcome may have committed after its end.
-		if j.realTime && l.late >= 0 && by.Outcome == history.StageOK && by.End < j.txns[l.late].Begin {
+		if l.late >= 0 && by.Outcome == history.StageOK && by.End < j.txns[l.late].Begin {
 			l.broken = true
 			j.report(l.late, el.txn, "lost append", ReadCommitted, "read key %d without %d, which "+other+
 				" had appended and committed before", el.key, el.value)

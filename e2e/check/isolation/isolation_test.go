@@ -137,7 +137,7 @@ type anomaly struct {
 }
 
 func judge(t interface{ Fatalf(string, ...any) }, txns []isolation.Txn) isolation.Result {
-	res, err := isolation.Judge(txns, true)
+	res, err := isolation.Judge(txns)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -332,7 +332,7 @@ func TestJudged(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	_, err := isolation.Judge([]isolation.Txn{txn(app(1, 1)), txn(app(1, 1))}, false)
+	_, err := isolation.Judge([]isolation.Txn{txn(app(1, 1)), txn(app(1, 1))})
 	if err == nil || !strings.Contains(err.Error(), "transaction 1: 1 is appended to key 1 twice") {
 		t.Errorf("error %v", err)
 	}
@@ -343,14 +343,6 @@ func TestRefuses(t *testing.T) {
 	}
 	if _, ok := isolation.ParseLevel("SNAPSHOT"); ok {
 		t.Error("SNAPSHOT is parsed")
-	}
-}
-
-// TestOnlyInTime holds that without real time nothing of it is judged.
-func TestOnlyInTime(t *testing.T) {
-	res, err := isolation.Judge(as(ser, []isolation.Txn{at(0, 1, app(1, 1)), at(2, 3, read(1))}), false)
-	if err != nil || len(res.Anomalies) > 0 {
-		t.Errorf("%+v, %v", res, err)
 	}
 }
 
@@ -380,7 +372,7 @@ func FuzzJudge(f *testing.F) {
 			}
 			txns = append(txns, x)
 		}
-		res, err := isolation.Judge(txns, true)
+		res, err := isolation.Judge(txns)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -185,12 +185,7 @@ func (m *spaceMounts) readTable(pid int, system map[string]bool) (bool, error) {
 	for _, line := range lines {
 		id := uint64(line.ID)
 		ids = append(ids, id)
-		err := addVolume(next, id, history.Mount{
-			Identity: history.Identity{Device: deviceName(uint32(line.Major), uint32(line.Minor))},
-			Path:     line.Mountpoint,
-			ReadOnly: readOnly(line.Options) || readOnly(line.VFSOptions),
-		}, system)
-		if err != nil {
+		if err := addVolume(next, id, mountOf(line), system); err != nil {
 			return false, err
 		}
 	}

@@ -117,12 +117,8 @@ func (w *tableWatcher) compare(action history.MountAction) ([]history.Event, err
 // describe returns the mount of a new line of the table, and a loss if it cannot be identified.
 func (w *tableWatcher) describe(line mountinfo.Info, span history.Span) (history.Mount, []history.Event) {
 	w.serial++
-	m := history.Mount{
-		MountID:  w.serial,
-		Identity: history.Identity{Device: deviceName(uint32(line.Major), uint32(line.Minor))},
-		Root:     line.Root, Path: line.Mountpoint, FSType: line.FSType,
-		ReadOnly: readOnly(line.Options) || readOnly(line.VFSOptions),
-	}
+	m := mountOf(&line)
+	m.MountID = w.serial
 	var err error
 	if m.Identity, err = identifyMount(m, uint64(line.ID), unix.STATX_MNT_ID); err == nil {
 		return m, nil
@@ -130,6 +126,15 @@ func (w *tableWatcher) describe(line mountinfo.Info, span history.Span) (history
 	m.Unknown = true
 	detail := fmt.Sprintf("mount at %q appeared and could not be identified: %v", line.Mountpoint, err)
 	return m, []history.Event{lossFact(span, detail)}
+}
+
+// mountOf returns the mount of a line of a table, without the backing file of a loop device.
+func mountOf(line *mountinfo.Info) history.Mount {
+	return history.Mount{
+		Identity: history.Identity{Device: deviceName(uint32(line.Major), uint32(line.Minor))},
+		Root:     line.Root, Path: line.Mountpoint, FSType: line.FSType,
+		ReadOnly: readOnly(line.Options) || readOnly(line.VFSOptions),
+	}
 }
 
 // readOnly reports that "ro" is among the options of a mount or of its file system (mount(8)).

@@ -45,24 +45,11 @@ func (k *known) readClock() {
 	if k.live {
 		return
 	}
-	creations(k, k.StatefulSets)
-	creations(k, k.Pods)
-	creations(k, k.Claims)
-	creations(k, k.Volumes)
-	creations(k, k.Nodes)
-	creations(k, k.Attachments)
-	creations(k, k.Leases)
+	k.Created(k.stamp)
 	for _, l := range k.Leases.All {
 		if l.Spec.RenewTime != nil {
 			k.stamp(l.Event, l.Spec.RenewTime.Time)
 		}
-	}
-}
-
-// creations takes the stamps of the creation of objects.
-func creations[S, T any](k *known, all *world.Versions[S, T]) {
-	for _, o := range all.All {
-		k.stamp(o.Event, o.Meta.CreationTimestamp.Time)
 	}
 }
 

@@ -159,7 +159,7 @@ func (c *runner) waitFor(ctx context.Context, s plan.Step, in, base enclosing) (
 	case a.For == plan.AwaitTime:
 		return c.awaitTime(ctx, a, base)
 	case a.For == plan.AwaitSettled:
-		what, err = "the StatefulSet has settled", c.set.Converge(ctx, s.Bound.D())
+		what, err = "the StatefulSet has settled", c.workload.Converge(ctx, s.Bound.D())
 	case a.For == plan.AwaitStill:
 		what, err = fmt.Sprintf("no pod stirred for %s", a.Lasting), c.awaitStill(ctx, a.Lasting.D())
 	case a.For == plan.AwaitMoved:

@@ -88,9 +88,6 @@ func (c *runner) makeWorkload() error {
 	if c.workload, err = def.New(env); err != nil {
 		return fmt.Errorf("make workload %q: %w", def.Name, err)
 	}
-	if c.set, ok = c.workload.(fixtures.Topology); !ok {
-		return fmt.Errorf("make workload %q: it has no StatefulSet", def.Name)
-	}
 	c.data, _ = c.workload.(fixtures.Data)
 	for _, s := range c.Plan.AllSteps() {
 		if _, data := s.Needs(); data && c.data == nil {

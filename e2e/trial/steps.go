@@ -79,7 +79,7 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 	case plan.ActionPause:
 		return await.For(ctx, s.Lasting.D())
 	case plan.ActionBackup, plan.ActionDeleteClaim, plan.ActionDeletePod, plan.ActionRecover, plan.ActionRestore:
-		return c.set.Change(ctx, s)
+		return c.workload.Change(ctx, s)
 	case plan.ActionRecycle:
 		storage, ok := c.storage.(fixtures.Recycler)
 		if !ok {
@@ -110,16 +110,16 @@ func (c *runner) change(ctx context.Context, s plan.Step, in enclosing, base *en
 	case plan.ActionRollback:
 		c.revision.Store(&s.Revision)
 	}
-	if err := c.set.Change(ctx, s); err != nil {
+	if err := c.workload.Change(ctx, s); err != nil {
 		return err
 	}
 	if err := c.inOrder(ctx, s.During, before); err != nil {
 		return err
 	}
 	if s.Wait == plan.WaitObserved {
-		return c.set.Observed(ctx, s.Bound.D())
+		return c.workload.Observed(ctx, s.Bound.D())
 	}
-	return c.set.Converge(ctx, s.Bound.D())
+	return c.workload.Converge(ctx, s.Bound.D())
 }
 
 // victimBound is how long clients may take to return to an instance that was hurt.

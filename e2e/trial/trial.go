@@ -79,8 +79,7 @@ type runner struct {
 	nodes       []clusters.Node
 	storage     fixtures.Storage
 	workload    fixtures.Workload
-	set         fixtures.Topology // Of the workload.
-	data        fixtures.Data     // Of the workload, nil without.
+	data        fixtures.Data // Of the workload, nil without.
 	tailer      *nodefacts.Tailer
 	api         *apiwatch.Watcher
 	stopVersion func() // Ends watchVersion; nil where nothing is upgraded.
@@ -135,7 +134,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 		if err := c.workload.StartLoad(ctx); err != nil {
 			return err
 		}
-		err := c.set.Settle(ctx)
+		err := c.workload.Settle(ctx)
 		c.scanBefore(ctx)
 		return err
 	}
@@ -145,7 +144,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 	stepsErr := c.phase(ctx, history.PhaseLoad, "the plan's steps, under load", c.steps)
 	// Heal and read back even if a step failed: the proof of a violation may be there.
 	healErr := c.heal(ctx)
-	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.set.Settle)
+	settleErr := c.phase(ctx, history.PhaseSettle, "ready and writable again", c.workload.Settle)
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
 	c.scanAfter(ctx)
@@ -156,7 +155,7 @@ func (c *runner) carryOut(ctx context.Context) error {
 // inspect stops the instances and checks their file systems. If an instance does not stop, the file systems that are
 // still mounted are skipped.
 func (c *runner) inspect(ctx context.Context) error {
-	return c.storage.Inspect(ctx, c.set.End)
+	return c.storage.Inspect(ctx, c.workload.End)
 }
 
 // heal ignores the end of ctx: a fault must not outlive an interrupted trial.

@@ -46,7 +46,7 @@ func (c *runner) upgrade(ctx context.Context, s plan.Step, in enclosing) error {
 		Drained: func(ctx context.Context, during func(context.Context) error) error {
 			return c.drained(ctx, s, env, during)
 		},
-		Settle: func(ctx context.Context) error { return c.set.Converge(ctx, s.Bound.D()) },
+		Settle: func(ctx context.Context) error { return c.workload.Converge(ctx, s.Bound.D()) },
 		During: func(ctx context.Context) error { return c.inOrder(ctx, s.During, within) },
 		RecordEtcd: func(span history.Span, d history.EtcdData) {
 			c.record(history.KindEtcdData, span, func(e *history.Event) { e.EtcdData = &d })

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -102,6 +103,12 @@ type Versions[Spec, Status any] struct {
 }
 
 func (v *Versions[S, T]) disorder() (strange, jumbled int) { return v.Strange, v.Jumbled }
+
+func (v *Versions[S, T]) created(each func(e *history.Event, stamp time.Time)) {
+	for _, o := range v.All {
+		each(o.Event, o.Meta.CreationTimestamp.Time)
+	}
+}
 
 func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
 	o, err := v.read(e, d)
@@ -221,6 +228,7 @@ type Objects struct {
 type reader interface {
 	add(e *history.Event, d *decoder)
 	disorder() (strange, jumbled int)
+	created(each func(e *history.Event, stamp time.Time))
 }
 
 // NewObjects returns an empty Objects.
@@ -252,6 +260,13 @@ func readObjects(w *World) *Objects {
 		o.Add(e)
 	}
 	return o
+}
+
+// Created calls each with every event, in no order, and the creationTimestamp of its object.
+func (o *Objects) Created(each func(e *history.Event, stamp time.Time)) {
+	for _, r := range o.byResource {
+		r.created(each)
+	}
 }
 
 // Disorder returns Versions.Strange and Versions.Jumbled of a resource.

@@ -100,7 +100,6 @@ type kind struct {
 	changes  bool   // It changes the StatefulSet, see Action.ChangesSet.
 	during   bool   // It can have steps During it, though it does not change the StatefulSet.
 	data     bool   // It needs a workload with data.
-	object   bool   // It changes an object of the workload, which fixtures.Topology does.
 	api      bool   // It needs the API server, as all do that change the StatefulSet.
 	external bool   // It can be done to a StatefulSet that is not Seatrial's.
 	// check adds what is wrong with a step whose own field is set.
@@ -129,7 +128,7 @@ func kinds() []kind {
 			says: func(Plan, Step) string { return "a manifest that has not been turned into steps" },
 		},
 		{
-			do: ActionBackup, field: "ordinal", object: true,
+			do: ActionBackup, field: "ordinal",
 			check: func(v *validator, at string, s Step, in depth) {
 				v.replicated(at)
 				ordinal(v, at, s, in)
@@ -148,12 +147,12 @@ func kinds() []kind {
 			says:  func(p Plan, _ Step) string { return set(p) + ", as it was" },
 		},
 		{
-			do: ActionDeleteClaim, field: "ordinal", object: true, api: true, check: ordinal,
+			do: ActionDeleteClaim, field: "ordinal", api: true, check: ordinal,
 			says:  func(p Plan, s Step) string { return "that of " + victim(p, s) },
 			hurts: func(p Plan, s Step) string { return "the claim of " + victim(p, s) + ", for good: deleted" },
 		},
 		{
-			do: ActionDeletePod, field: "ordinal", object: true, api: true, external: true, check: ordinal,
+			do: ActionDeletePod, field: "ordinal", api: true, external: true, check: ordinal,
 			says:  victim,
 			hurts: func(p Plan, s Step) string { return victim(p, s) + ": deleted" },
 		},
@@ -205,7 +204,7 @@ func kinds() []kind {
 			says: func(Plan, Step) string { return "every row of every instance, back" },
 		},
 		{
-			do: ActionRecover, field: "ordinal", object: true,
+			do: ActionRecover, field: "ordinal",
 			check: func(v *validator, at string, s Step, in depth) {
 				switch {
 				case !v.replicated(at):
@@ -233,7 +232,7 @@ func kinds() []kind {
 			hurts: func(Plan, Step) string { return "the data on volumes whose claims are gone, for good: deleted" },
 		},
 		{
-			do: ActionRestore, field: "ordinal", object: true,
+			do: ActionRestore, field: "ordinal",
 			check: func(v *validator, at string, s Step, in depth) {
 				v.replicated(at)
 				v.victim(at)
@@ -329,10 +328,10 @@ func (a Action) Field() string {
 	return k.field
 }
 
-// Needs reports whether a step needs a workload with a topology, and one with data.
-func (s Step) Needs() (topology, data bool) {
-	k, _ := kindOf(s.Do)
-	return k.changes || k.object || s.Await != nil && s.Await.For == AwaitSettled, k.data
+// NeedsData reports whether an action needs a workload with data.
+func (a Action) NeedsData() bool {
+	k, _ := kindOf(a)
+	return k.data
 }
 
 // Describe says in one line what a step of the plan does.

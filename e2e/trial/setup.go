@@ -90,7 +90,7 @@ func (c *runner) makeWorkload() error {
 	}
 	c.data, _ = c.workload.(fixtures.Data)
 	for _, s := range c.Plan.AllSteps() {
-		if _, data := s.Needs(); data && c.data == nil {
+		if s.Do.NeedsData() && c.data == nil {
 			return fmt.Errorf("make workload %q: it cannot carry out step %d (%s)", def.Name, s.N, s.Do)
 		}
 	}

@@ -47,7 +47,7 @@ func (j *setJudge) claim(key string, ordinal int) {
 			break
 		}
 		same := old != nil && old.UID() == c.UID()
-		follows(j, "claim "+c.Name(), old, c, "")
+		follows(j, "claim", old, c, "")
 		if c.Guessed() {
 			j.unknown("claim %s ended while the API watch was blind", c.Name())
 		}

@@ -60,7 +60,7 @@ func (j *setJudge) identify(p, old *world.PodState) {
 				old.Spec.NodeName, j.when(p.Event), p.Spec.NodeName)
 		}
 	}
-	follows(j, fmt.Sprintf("pod %s (uid %s)", l.Name, l.UID), before, p.Pod, what)
+	follows(j, "pod", before, p.Pod, what)
 	if p.Made() {
 		j.evidence++
 		j.names(p)
@@ -229,7 +229,7 @@ func (j *setJudge) boundVolume(volume, claim string) {
 		if j.late(v.Event) || v.Guessed() {
 			break
 		}
-		follows(j, "volume "+volume, old, v, impossible(old, v))
+		follows(j, "volume", old, v, impossible(old, v))
 		old = v
 	}
 	unbound := old != nil && !old.Deleted() &&

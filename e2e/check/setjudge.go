@@ -201,9 +201,10 @@ func (j *setJudge) breaks(subject string, span history.Span, events []int64, for
 
 // follows adds a reason if two successive versions of one name show that the record is incomplete: they contradict each
 // other or, by what the caller has found, their content does. Old is nil at the first version.
-func follows[S, T any](j *setJudge, name string, old, now *world.Object[S, T], content string) {
+func follows[S, T any](j *setJudge, kind string, old, now *world.Object[S, T], content string) {
 	if what := cmp.Or(contradicts(old, now), content); what != "" {
-		j.unknown("%s at %s makes an impossible transition: %s", name, j.when(now.Event), what)
+		j.unknown("%s %s (uid %s) at %s makes an impossible transition: %s", kind, now.Name(), now.UID(),
+			j.when(now.Event), what)
 	}
 }
 

@@ -118,7 +118,7 @@ func (t *statusJudge) written(st *world.StatefulSet) {
 	if !fresh && st.Status.ObservedGeneration < old.Status.ObservedGeneration {
 		observed = "its observedGeneration is an earlier one"
 	}
-	follows(t.setJudge, t.set.String(), old, st, observed)
+	follows(t.setJudge, "StatefulSet", old, st, observed)
 	switch {
 	case fresh || old.Deleted():
 	case st.Meta.Generation == old.Meta.Generation && st.Spec.Demand != t.defaulted(old, st):

@@ -262,7 +262,7 @@ func (m *maker) class(from storagev1.StorageClass, standard bool) storagev1.Stor
 	}
 	to := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: from.Name, Labels: from.Labels},
 		Parameters: map[string]string{fsType: kind}, ReclaimPolicy: from.ReclaimPolicy,
-		VolumeBindingMode: from.VolumeBindingMode, AllowVolumeExpansion: from.AllowVolumeExpansion}
+		VolumeBindingMode: from.VolumeBindingMode}
 	if standard {
 		to.Annotations = map[string]string{defaultClass: "true"}
 	}
@@ -339,8 +339,8 @@ func claimFields() map[string]field {
 func classFields() map[string]field {
 	return map[string]field{
 		"metadata": {is: anything}, "provisioner": {is: anything}, "parameters": {is: anything},
-		"reclaimPolicy": {is: anything}, "volumeBindingMode": {is: anything}, "allowVolumeExpansion": {is: anything},
-		"": {why: ownDisks},
+		"reclaimPolicy": {is: anything}, "volumeBindingMode": {is: anything},
+		"allowVolumeExpansion": {"false", "disks of Seatrial's CSI driver cannot grow"}, "": {why: ownDisks},
 	}
 }
 

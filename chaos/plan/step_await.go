@@ -149,9 +149,8 @@ func (a Await) Moment() bool { return a.about().moment }
 // CSIRPCs returns the methods of a CSI driver that a plan can name (CSI specification 1.11).
 func CSIRPCs() []string {
 	return []string{
-		"ControllerExpandVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "CreateVolume",
-		"DeleteVolume", "NodeExpandVolume", "NodePublishVolume", "NodeStageVolume", "NodeUnpublishVolume",
-		"NodeUnstageVolume",
+		"ControllerPublishVolume", "ControllerUnpublishVolume", "CreateVolume", "DeleteVolume",
+		"NodePublishVolume", "NodeStageVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
 	}
 }
 

@@ -183,12 +183,11 @@ type Database struct {
 	Source string `json:"source,omitempty"` // The published image that it was made of, by digest.
 }
 
-// Sidecars are programs that a CSI driver is run with, linked statically. Attacher, Provisioner and Resizer are paths
-// on this host.
+// Sidecars are programs that a CSI driver is run with, linked statically. Attacher and Provisioner are paths on
+// this host.
 type Sidecars struct {
 	Attacher    string            `json:"attacher"`
 	Provisioner string            `json:"provisioner"`
-	Resizer     string            `json:"resizer"`
 	Versions    map[string]string `json:"versions"` // By the module's name: "external-attacher" and so on.
 }
 
@@ -244,7 +243,7 @@ func (t Tool) EnsureDatabase(ctx context.Context) (Database, error) {
 	return part(ctx, t, func(a Answer) *Database { return a.Database }, "database", "--database="+t.Database)
 }
 
-// EnsureSidecars compiles the sidecars that the cache does not have: about eight minutes for all on two idle cores.
+// EnsureSidecars compiles the sidecars that the cache does not have: about seven minutes for all on two idle cores.
 func (t Tool) EnsureSidecars(ctx context.Context) (Sidecars, error) {
 	return part(ctx, t, func(a Answer) *Sidecars { return a.Sidecars }, "sidecars")
 }

@@ -1,5 +1,5 @@
-// Package sidecars makes the programs that a CSI driver is run with: external-attacher, external-provisioner and
-// external-resizer, out of their published images, or from their Go modules, exactly as pinned.
+// Package sidecars makes the programs that a CSI driver is run with: external-attacher and external-provisioner, out of
+// their published images, or from their Go modules, exactly as pinned.
 package sidecars
 
 import (
@@ -42,7 +42,6 @@ func sidecars() []gobuild.Component {
 	return []gobuild.Component{
 		one("external-attacher", "v4", "v4.13.0", "csi-attacher", 4*time.Minute),
 		one("external-provisioner", "v6", "v6.3.0", "csi-provisioner", 3*time.Minute),
-		one("external-resizer", "v2", "v2.3.0", "csi-resizer", 3*time.Minute),
 	}
 }
 
@@ -52,7 +51,7 @@ func Pin(ctx context.Context, pinsDir string) error {
 }
 
 // Ensure returns the sidecars, linked statically for this machine's architecture, and pulls those that the store in
-// cacheDir lacks. Without a registry it compiles them: about eight minutes for all on two idle cores with nothing
+// cacheDir lacks. Without a registry it compiles them: about seven minutes for all on two idle cores with nothing
 // cached. An interrupted call resumes with the sidecar where it stopped. Progress gets a line when work starts and when
 // it ends.
 func Ensure(ctx context.Context, cacheDir string, progress io.Writer) (offline.Sidecars, error) {
@@ -80,7 +79,7 @@ func ensure(
 	ctx context.Context, b gobuild.Builder, registries string, progress io.Writer,
 ) (offline.Sidecars, error) {
 	programs := offline.Sidecars{Versions: map[string]string{}}
-	paths := []*string{&programs.Attacher, &programs.Provisioner, &programs.Resizer}
+	paths := []*string{&programs.Attacher, &programs.Provisioner}
 	var todo []steps.Step
 	var unreachable error
 	missing := false

@@ -214,7 +214,7 @@ func rebootNode(t *testing.T, k *kept, node clusters.PowerNode, boot string) {
 	}
 	deadline := time.Now().Add(time.Minute)
 	for len(report.Processes) < 2 && time.Now().Before(deadline) {
-		out, err := clusters.Run(t.Context(), node, nodefacts.AgentPath, "probe", "process",
+		out, err := clusters.Run(t.Context(), node, clusters.AgentPath, "probe", "process",
 			"--program", "containerd", "--program", "kubelet")
 		must(t, err)
 		must(t, json.Unmarshal([]byte(out), &report))
@@ -241,7 +241,7 @@ func rebootNode(t *testing.T, k *kept, node clusters.PowerNode, boot string) {
 // compareLedger shows that what is on record is what the ledger holds, line by line, up to what it wrote after Stop.
 func compareLedger(t *testing.T, k *kept, node clusters.Node) {
 	t.Helper()
-	out, err := clusters.Run(t.Context(), node, nodefacts.AgentPath, "tail", nodefacts.LedgerPath)
+	out, err := clusters.Run(t.Context(), node, clusters.AgentPath, "tail", nodefacts.LedgerPath)
 	must(t, err)
 	lines := strings.FieldsFunc(out, func(r rune) bool { return r == '\n' })
 	facts := k.all(func(e history.Event) bool { return e.Source == "ledger/"+node.Name() })

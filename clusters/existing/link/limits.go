@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
 	"github.com/seatrial/seatrial/clusters/durable"
 )
@@ -282,9 +283,6 @@ func (b *Bounds) allow(argv []string) error {
 	return refuse("%.80q may do harm, and no fault is under way on node %q, or its time is over", argv, b.limits.Node)
 }
 
-// agentPath is where trials put the agent.
-const agentPath = "/usr/local/bin/seatrial-agent"
-
 // harmless reports whether a command reads only, undoes, or serves the workload and observers of a trial. What is not
 // known is not harmless.
 func harmless(argv, scripts []string) bool {
@@ -296,7 +294,9 @@ func harmless(argv, scripts []string) bool {
 		return !slices.ContainsFunc(args, func(a string) bool { return slices.Contains(words, a) })
 	}
 	begins := func(with ...string) bool { return len(args) >= len(with) && slices.Equal(args[:len(with)], with) }
-	ours := func(name string) bool { return strings.HasPrefix(name, agentPath) && !strings.Contains(name, "..") }
+	ours := func(name string) bool {
+		return strings.HasPrefix(name, clusters.AgentPath) && !strings.Contains(name, "..")
+	}
 	switch argv[0] {
 	case "cat", "echo", "pgrep", "ps", "readlink", "sha256sum", "stat", "test", "true":
 		return true
@@ -333,7 +333,8 @@ func harmless(argv, scripts []string) bool {
 	case "sh":
 		return len(args) > 1 && args[0] == "-c" && slices.Contains(scripts, ScriptSum(args[1]))
 	}
-	if argv[0] != agentPath && (filepath.Base(argv[0]) != "seatrial-agent" || !strings.HasPrefix(argv[0], Sessions)) {
+	inSession := filepath.Base(argv[0]) == "seatrial-agent" && strings.HasPrefix(argv[0], Sessions)
+	if argv[0] != clusters.AgentPath && !inSession {
 		return false
 	}
 	switch {

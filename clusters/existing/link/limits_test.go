@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
 func limits() Limits {
@@ -126,6 +128,7 @@ func TestHarmIsDoneWithinAFaultOnly(t *testing.T) {
 
 // What reads, undoes, or serves the observers may always run; what is not known is not among it.
 func TestHarmless(t *testing.T) {
+	const agentPath = clusters.AgentPath
 	scripts := []string{ScriptSum("begin the ledger")}
 	for line, want := range map[string]bool{
 		"cat /proc/1/mountinfo":                                          true,

@@ -52,11 +52,11 @@ func Install(ctx context.Context, node clusters.Node, binaryPath string) (Instal
 		return done, fmt.Errorf("read agent: %w", err)
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256(binary))
-	argv := []string{"sh", "-c", Script, "begin", AgentPath, sum, unitPath, UnitName, LedgerPath}
+	argv := []string{"sh", "-c", Script, "begin", clusters.AgentPath, sum, unitPath, UnitName, LedgerPath}
 	res, err := node.Exec(ctx, clusters.Command{Argv: argv, Stdin: strings.NewReader(unit)})
 	var exit *clusters.ExitError
 	if errors.As(err, &exit) && exit.ExitCode == otherProgram {
-		if done.Copied, err = nodefile.Place(ctx, node, AgentPath, binary, "0755"); err != nil {
+		if done.Copied, err = nodefile.Place(ctx, node, clusters.AgentPath, binary, "0755"); err != nil {
 			return done, fmt.Errorf("install agent: %w", err)
 		}
 		res, err = node.Exec(ctx, clusters.Command{Argv: argv, Stdin: strings.NewReader(unit)})
@@ -89,7 +89,6 @@ func on(node string, ledger []byte) (history.Event, error) {
 
 // Where things are on a node. The ledger is below /var, which outlives a reboot of a kind node; /run and /tmp do not.
 const (
-	AgentPath  = "/usr/local/bin/seatrial-agent"
 	LedgerPath = "/var/lib/seatrial/ledger/ledger.jsonl"
 	UnitName   = "seatrial-ledger.service"
 	unitPath   = "/etc/systemd/system/" + UnitName
@@ -116,7 +115,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=notify
-ExecStart=@` + AgentPath + ` @seatrial-agent ledger --node ` + node + ` --file ` + LedgerPath + `
+ExecStart=@` + clusters.AgentPath + ` @seatrial-agent ledger --node ` + node + ` --file ` + LedgerPath + `
 Restart=always
 RestartSec=100ms
 TimeoutStartSec=30s

@@ -90,7 +90,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("Install = %+v, want copied %t", done, copied)
 		}
 	}
-	if files[AgentPath] != "one" || len(files) != 2 {
+	if files[clusters.AgentPath] != "one" || len(files) != 2 {
 		t.Errorf("files %q", files)
 	}
 	unit := files[unitPath]
@@ -105,7 +105,7 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	done, err := Install(t.Context(), node, binary(t, "two"))
-	if err != nil || !done.Copied || files[AgentPath] != "two" {
+	if err != nil || !done.Copied || files[clusters.AgentPath] != "two" {
 		t.Errorf("another binary: %+v (%v)", done, err)
 	}
 }

@@ -154,7 +154,7 @@ func (r *reader) follow(ctx context.Context) error {
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
 	err := r.tail(running, clusters.Command{
-		Argv:   []string{AgentPath, "tail", "--follow", "--from", r.from(), r.file.path},
+		Argv:   []string{clusters.AgentPath, "tail", "--follow", "--from", r.from(), r.file.path},
 		Stdin:  alive,
 		Stdout: writerFunc(func(p []byte) (int, error) { quiet.Reset(silence); return r.in.Write(p) }),
 	})
@@ -259,7 +259,7 @@ func (r *reader) finish(ctx context.Context, until history.Time) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPause)
 		defer cancel()
 		err = r.tail(ctx, clusters.Command{
-			Argv: []string{AgentPath, "tail", "--from", r.from(), r.file.path}, Stdout: &r.in,
+			Argv: []string{clusters.AgentPath, "tail", "--from", r.from(), r.file.path}, Stdout: &r.in,
 		})
 		r.in.again()
 	}

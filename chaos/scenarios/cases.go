@@ -288,7 +288,8 @@ func detachCases() []plan.Case {
 				during := append(moved(4*time.Minute), Load(50))
 				return settling(allBack, diskTrial(onOneNode("single"), Load(100+r.IntN(100)), Checksum("before"),
 					Within("node-stop", 0, 16*time.Minute, notReady(),
-						Within("out-of-service", 0, 8*time.Minute, during...)), Load(50), readBack(), Checksum("after")))
+						Within("out-of-service", 0, 8*time.Minute, during...)),
+					Load(50), readBack(), Checksum("after")))
 			},
 			Report:   "KEP-2268",
 			Affected: "none: this is what the taint is for",

@@ -15,7 +15,7 @@ import (
 // there. A manifest that kubeadm upgraded as the plan asked may differ.
 //
 // Package chaos/nodeagent/leaks defines what is searched for and what is ignored because it comes and goes by itself.
-// Plans from before this check have no audit, and the check does not apply to them.
+// A plan without audit asks for no searches, and the check does not apply to it.
 func ResidueAudit() Check {
 	return Check{
 		Name:    "residue-audit",

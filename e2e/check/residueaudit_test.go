@@ -192,8 +192,8 @@ func rewrittenMutations() []mutation {
 	}
 }
 
-// TestARunWithoutAuditIsJudgedAsBefore holds that the check applies to a run only if its plan has the audit.
-func TestARunWithoutAuditIsJudgedAsBefore(t *testing.T) {
+// TestResidueAuditGoesByThePlan holds that the check applies to a run only if its plan has the audit.
+func TestResidueAuditGoesByThePlan(t *testing.T) {
 	judged := func(h history.History) bool {
 		for _, r := range check.Run(h, check.All()).Results {
 			if r.Check == "residue-audit" {

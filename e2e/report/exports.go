@@ -125,7 +125,7 @@ func (s *story) measure(m *metrics) {
 		if op.Sent == nil {
 			continue
 		}
-		stage, lasted := history.StageUnknown, 0.0
+		stage, lasted := history.StageUnknown, 0.0 // Only acknowledged ones are measured.
 		if e := op.Answer; e != nil {
 			stage, lasted = e.Op.Stage, e.Span.NotAfter.Sub(op.Sent.Span.NotBefore).Seconds()
 		}

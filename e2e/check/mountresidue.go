@@ -37,14 +37,14 @@ type idle struct {
 func judgeMountResidue(r *ruling) {
 	storage := r.world.Storage()
 	r.watched("which pods were gone is not known", world.PodsObserver)
-	others, namespace := r.trial.Plan.Workload.External != nil, trialNamespace(r.trial)
+	external := r.trial.Plan.Workload.External != nil
 	for _, life := range r.world.Ledger().Lives {
 		if life.Place == (history.Place{}) {
 			continue
 		}
 		name := storage.VolumeAt(life.Place)
 		pv := storage.PVs[name]
-		if others && pv == nil || pv != nil && !slices.Contains([]string{"", namespace}, pv.Namespace) {
+		if external && pv == nil || ofOthers(r.trial, pv) {
 			continue // Pods of other namespaces are not watched.
 		}
 		r.judged("volume " + name)

@@ -194,6 +194,11 @@ func identityMutations() []mutation {
 				e.Process.Action == history.ProcessGone
 		}, func(e *history.Event) { e.Span = history.Between(historytest.At(until-0.2), historytest.At(until)) }))
 	}
+	stranger := func(t *historytest.Trial) {
+		t.PV("pvc-9", "data-other-0", "ReadWriteOnce", 1)
+		t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 99, historytest.PodPath("nobody", "pvc-9"), 19)
+		t.Process("worker", "mysqld", "nobody", 77, 20, 30)
+	}
 	return []mutation{
 		{"nothing changed", "pod-identity", onDisk(nil), pass, ""},
 		{"nothing changed, local", "pod-identity", nil, pass, ""},
@@ -208,6 +213,11 @@ func identityMutations() []mutation {
 		{"process of no known pod", "pod-identity", addDisk(func(t *historytest.Trial) {
 			t.Process("worker", "mysqld", "nobody", 77, 20, 30)
 		}), unknown, "is of a pod with uid nobody, which the API never showed"},
+		{"process of a pod of another namespace", "pod-identity", then(addDisk(stranger), editAll(
+			func(e *history.Event) bool { return e.Kind == history.KindObject && e.Object.Name == "pvc-9" },
+			ofAnother)), pass, ""},
+		{"process of no known pod, on a volume of the trial", "pod-identity", addDisk(stranger), unknown,
+			"is of a pod with uid nobody, which the API never showed"},
 		{"process of no pod", "pod-identity", addDisk(func(t *historytest.Trial) {
 			t.Process("worker", "mysqld", "", 77, 20, 30)
 		}), unknown, "mysqld (pid 77) on node worker is of no pod"},

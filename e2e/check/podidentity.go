@@ -42,6 +42,8 @@ func judgePodIdentity(r *ruling) {
 		switch {
 		case p.Pod == "":
 			r.unknown("%s is of no pod", p)
+		case pod == nil && r.elsewhere(p.Pod):
+			// Another database of the cluster: pods of other namespaces are not watched.
 		case pod == nil:
 			r.unknown("%s is of a pod with uid %s, which the API never showed", p, p.Pod)
 		case strings.HasPrefix(pod.Name, r.trial.Plan.Workload.StatefulSet+"-"):
@@ -59,6 +61,14 @@ func judgePodIdentity(r *ruling) {
 		r.judgeTwins(key[strings.Index(key, "/")+1:], byName[key])
 	}
 	r.sawNodes(seen.ProcessCoverage, r.world.Nodes(), window)
+}
+
+// elsewhere reports whether a pod certainly is of another namespace: a volume was mounted for it whose claim is there.
+func (r *ruling) elsewhere(uid string) bool {
+	storage := r.world.Storage()
+	return slices.ContainsFunc(r.world.Ledger().Lives, func(m *world.Mount) bool {
+		return m.Place.Pod == uid && ofOthers(r.trial, storage.PVs[storage.VolumeAt(m.Place)])
+	})
 }
 
 // judgeTwins reports, for each two pods of one name, the first pair of processes that lived at once.

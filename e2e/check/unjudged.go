@@ -57,3 +57,8 @@ func trialNamespace(t *world.Trial) string {
 	}
 	return t.Sets().Named(t.Plan.Workload.StatefulSet).Namespace
 }
+
+// ofOthers reports whether the claim of a volume, nil if the API never showed it, is of another namespace.
+func ofOthers(t *world.Trial, pv *world.PV) bool {
+	return pv != nil && pv.Namespace != "" && pv.Namespace != trialNamespace(t)
+}

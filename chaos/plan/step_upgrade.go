@@ -147,7 +147,7 @@ func (v *validator) upgraded(at string, u Upgrade) {
 	}
 }
 
-// upgradeTo checks the version: it must be a later patch, or one minor version later.
+// upgradeTo checks the version: it must be later, and not too much.
 func (v *validator) upgradeTo(at string, s Step) {
 	if v.plan.Kubernetes == "" {
 		v.Add("kubernetes", "set it, for example to \"v1.36.3\"", "is missing, and steps[] upgrade from it")
@@ -162,14 +162,25 @@ func (v *validator) upgradeTo(at string, s Step) {
 	if !v.version("kubernetes", before) || !v.version(at+".to", s.Upgrade.To) {
 		return
 	}
-	if why, fix := UpgradeRefused(before, s.Upgrade.To); why != "" {
+	minors := KubeletMinors
+	if s.Upgrade.Node == UpgradeControlPlane {
+		minors = ControlPlaneMinors
+	}
+	if why, fix := UpgradeRefused(before, s.Upgrade.To, minors); why != "" {
 		v.Add(at+".to", fix, "%s, which %s has then", why, where)
 	}
 }
 
-// UpgradeRefused says why kubeadm does not upgrade one version to another, and what to do; why is empty when it does.
-// It takes a later patch, or the next minor version (Kubernetes documentation, Version Skew Policy).
-func UpgradeRefused(from, to string) (why, fix string) {
+// How many minor versions later the next version may be: kubeadm takes the control plane to the next one (Kubernetes
+// documentation, Version Skew Policy), and a kubelet may follow after three of them (KEP-3935).
+const (
+	ControlPlaneMinors uint = 1
+	KubeletMinors      uint = 3
+)
+
+// UpgradeRefused says why one version is not upgraded to another, and what to do; why is empty when it can be: to a
+// later patch, or to a version at most that many minor versions later.
+func UpgradeRefused(from, to string, minors uint) (why, fix string) {
 	for _, text := range []string{from, to} {
 		if _, ok := semantic(text); !ok {
 			return fmt.Sprintf(noVersion, text), likeVersion
@@ -180,9 +191,9 @@ func UpgradeRefused(from, to string) (why, fix string) {
 	switch {
 	case !f.LessThan(t):
 		return fmt.Sprintf("%s is not later than %s", to, from), "use a later version"
-	case t.Major() != f.Major() || t.Minor() > f.Minor()+1:
-		return fmt.Sprintf("%s skips a minor version after %s", to, from),
-			"upgrade to each minor version in between first"
+	case t.Major() != f.Major() || t.Minor() > f.Minor()+minors:
+		return fmt.Sprintf("%s is too many minor versions after %s, at most %d are allowed", to, from,
+			minors), "upgrade to a version in between first"
 	}
 	return "", ""
 }

@@ -38,7 +38,8 @@ func TestUpgradesThatAreLegal(t *testing.T) {
 		"without the API": upgradePlan(upgradeOf(control, load(), hit("api-server-stop", 0))),
 		"undrained": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", Undrained: true, At: "kubelet"},
 			load())),
-		"a patch": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.36.4"})),
+		"a worker after three minor versions": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.39.0"})),
+		"a patch":                             upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.36.4"})),
 		"a manifest of a worker's": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", At: "node"},
 			hit("manager-stop", 0))),
 	} {
@@ -76,9 +77,11 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		{"no version", to("1.37"), `upgrade.to: "1.37" is no version of Kubernetes; write it like v1.37.0`},
 		{"downgrade", to("v1.35.9"), "upgrade.to: v1.35.9 is not later than v1.36.3, which worker-1 has then"},
 		{"the same", to("v1.36.3"), "upgrade.to: v1.36.3 is not later than v1.36.3"},
-		{"a minor skipped", to("v1.38.0"), "upgrade.to: v1.38.0 skips a minor version after v1.36.3, which worker-1 " +
-			"has then; upgrade to each minor version in between first"},
-		{"another major", to("v2.36.3"), "upgrade.to: v2.36.3 skips a minor version"},
+		{"a minor skipped", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane, To: "v1.38.0"})),
+			"upgrade.to: v1.38.0 is too many minor versions after v1.36.3, at most 1 are allowed, which control-plane " +
+				"has then; upgrade to a version in between first"},
+		{"a worker's skipped", to("v1.40.0"), "upgrade.to: v1.40.0 is too many minor versions after v1.36.3, at most 3"},
+		{"another major", to("v2.36.3"), "upgrade.to: v2.36.3 is too many minor versions after v1.36.3"},
 		{"twice", upgradePlan(upgradeOf(worker), upgradeOf(worker)), "steps[1].upgrade.to: v1.37.0 is not later than " +
 			"v1.37.0, which worker-1 has then"},
 		{"twice, by a pod", upgradePlan(upgradeOf(plan.Upgrade{Ordinal: &ordinal}),

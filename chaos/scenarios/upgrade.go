@@ -14,6 +14,9 @@ const (
 	UpgradeTo   = "v1.37.0"
 )
 
+// minors are versions of successive minor versions, the oldest first.
+func minors() []string { return []string{"v1.34.4", "v1.35.4", UpgradeFrom, UpgradeTo} }
+
 // upgradeWorkers is how many workers are upgraded: one for each of the instances.
 const upgradeWorkers = 3
 
@@ -25,34 +28,87 @@ func Upgrade(from, to string) plan.Scenario {
 		Summary: fmt.Sprintf("Kubernetes upgraded from %s to %s by kubeadm, node by node, three MySQL instances under "+
 			"load behind a PodDisruptionBudget.", from, to),
 		Build: func(r *rand.Rand) plan.Plan {
-			nodes := []string{plan.UpgradeControlPlane}
-			for _, i := range r.Perm(upgradeWorkers) {
-				nodes = append(nodes, fmt.Sprintf("worker-%d", i+1))
-			}
-			return upgrading(r, from, to, 2, nodes...)
+			return upgrading(r, from, to, 2, upgradeOrder(r)...)
 		},
 	}
 }
 
 // upgrading upgrades nodes one after another; of three instances, evictions must leave some available.
 func upgrading(r *rand.Rand, from, to string, available int, nodes ...string) plan.Plan {
+	return upgradeTrial(r, from, available, upgradeEach(to, nodes...))
+}
+
+// upgradeTrial is a trial under load on a cluster that begins with a version.
+func upgradeTrial(r *rand.Rand, from string, available int, upgrades []plan.Step) plan.Plan {
 	w := eitherFileSystem(r, MySQL(3))
 	w.MinAvailable = available
-	steps := []plan.Step{Load(150), Checksum("before")}
+	p := Trial(w, append([]plan.Step{Load(150), Checksum("before")}, upgrades...)...)
+	p.Workers, p.Kubernetes = upgradeWorkers, from
+	return p
+}
+
+// upgradeEach upgrades nodes, and after each one looks at the data.
+func upgradeEach(to string, nodes ...string) []plan.Step {
+	var steps []plan.Step
 	for _, node := range nodes {
 		steps = append(steps, plan.Step{
 			Do: plan.ActionUpgrade, Upgrade: &plan.Upgrade{To: to, Node: node}, Bound: plan.Duration(10 * time.Minute),
 		}, Load(60), Checksum("after"))
 	}
-	p := Trial(w, steps...)
-	p.Workers, p.Kubernetes = upgradeWorkers, from
-	return p
+	return steps
+}
+
+// upgradeOrder is the control plane, and then the workers in an order that the seed chooses.
+func upgradeOrder(r *rand.Rand) []string {
+	nodes := []string{plan.UpgradeControlPlane}
+	for _, i := range r.Perm(upgradeWorkers) {
+		nodes = append(nodes, fmt.Sprintf("worker-%d", i+1))
+	}
+	return nodes
+}
+
+// upgradeChain upgrades the whole cluster to one minor version after another.
+func upgradeChain(r *rand.Rand) plan.Plan {
+	var steps []plan.Step
+	for _, to := range minors()[1:] {
+		steps = append(steps, upgradeEach(to, upgradeOrder(r)...)...)
+	}
+	return upgradeTrial(r, minors()[0], 2, steps)
+}
+
+// upgradeSkew upgrades the control plane three times and only then the workers, over three minor versions at once. While
+// the kubelets are one and three minor versions older it stays like that, and a kubelet is killed.
+func upgradeSkew(r *rand.Rand) plan.Plan {
+	const stays = 5 * time.Minute
+	var steps []plan.Step
+	order := upgradeOrder(r)
+	for i, to := range minors()[1:] {
+		steps = append(steps, upgradeEach(to, order[0])...)
+		if i != 1 {
+			wait := Await(plan.AwaitTime, 0, 2*stays)
+			wait.Await.After, wait.Await.Since = plan.Duration(stays), plan.SinceStep
+			steps = append(steps, wait, Fault("kubelet-kill", r.IntN(3), 5*time.Second, 5*time.Minute), Load(60))
+		}
+	}
+	return upgradeTrial(r, minors()[0], 2, append(steps, upgradeEach(UpgradeTo, order[1:]...)...))
 }
 
 // upgrades are the scenarios of upgrades: one that is sound, one with faults, and self-tests.
 func upgrades() []plan.Scenario {
 	return []plan.Scenario{
 		Upgrade(UpgradeFrom, UpgradeTo),
+		{
+			Name: "upgrade-chain",
+			Summary: fmt.Sprintf("As upgrade, the whole cluster from %s to %s, each minor version in between.",
+				minors()[0], UpgradeTo),
+			Build: upgradeChain,
+		},
+		{
+			Name: "upgrade-skew",
+			Summary: "The control plane is upgraded by three minor versions, and then the kubelets at once; while they " +
+				"are one and three minor versions older, five minutes each, one is killed.",
+			Build: upgradeSkew,
+		},
 		{
 			Name: "upgrade-trouble",
 			Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and " +

@@ -21,6 +21,9 @@ type Upgrade struct {
 	Ordinal *int `json:"ordinal,omitempty"`
 	// Undrained leaves the pods on the node, which nobody should do.
 	Undrained bool `json:"undrained,omitempty"`
+	// Replaced makes a worker a new node instead of upgrading it in place: its Node is deleted, kubeadm reset takes
+	// everything of Kubernetes off it, and it joins with the new version. What is on its disks stays.
+	Replaced bool `json:"replaced,omitempty"`
 	// At is the part of the upgrade that the steps During it begin with, one of UpgradeParts.
 	At string `json:"at,omitempty"`
 	// Timeouts are timeouts of kubeadm that are not its defaults, by their names in UpgradeTimeouts. kubeadm upgrade
@@ -82,6 +85,9 @@ func (p Plan) describeUpgrade(s Step) string {
 	if s.Upgrade.Undrained {
 		how = "not drained"
 	}
+	if s.Upgrade.Replaced {
+		how += ", reset and joined anew"
+	}
 	text := fmt.Sprintf("%s to %s, %s, by kubeadm", p.Upgraded(*s.Upgrade), s.Upgrade.To, how)
 	for _, name := range slices.Sorted(maps.Keys(s.Upgrade.Timeouts)) {
 		text += fmt.Sprintf(", %s %s", name, s.Upgrade.Timeouts[name].D())
@@ -101,11 +107,17 @@ func (v *validator) upgrade(step string, s Step, in depth) {
 	}
 	v.upgraded(at, u)
 	v.upgradeTo(at, s)
+	if u.Replaced && (u.Node == UpgradeControlPlane || u.Undrained) {
+		v.Add(at+".replaced", "leave it out", "only a worker that is drained can be replaced")
+	}
 	switch parts := UpgradeParts(u.Node == UpgradeControlPlane); {
 	case len(s.During) > 0:
 		v.OneOf(at+".at", "part of this upgrade", u.At, parts...)
 		if u.At == "drain" && u.Undrained {
 			v.Add(at+".at", "use another part", "the node is not drained")
+		}
+		if u.At == "node" && u.Replaced {
+			v.Add(at+".at", "use another part", "a node that is replaced has none")
 		}
 	case u.At != "":
 		v.Add(at+".at", "leave it out, or set during", "nothing begins with it")

@@ -90,6 +90,10 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		{"no such timeout", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane,
 			Timeouts: map[string]plan.Duration{"discovery": plan.Duration(time.Minute)}})),
 			`upgrade.timeouts: no timeout of kubeadm "discovery"`},
+		{"the control plane replaced", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane,
+			Replaced: true})), "upgrade.replaced: only a worker that is drained can be replaced; leave it out"},
+		{"no part of a node that is replaced", upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", Replaced: true,
+			At: "node"}, load())), "upgrade.at: a node that is replaced has none"},
 		{"no time", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane,
 			Timeouts: map[string]plan.Duration{"etcdAPICall": 0}})), "upgrade.timeouts.etcdAPICall: is 0s; use at " +
 			"least 1s"},

@@ -110,26 +110,44 @@ func upgrades() []plan.Scenario {
 			Build: upgradeSkew,
 		},
 		{
+			Name: "upgrade-replaced",
+			Summary: "As upgrade, and every worker is replaced: drained, its Node deleted, reset, and joined anew at the " +
+				"new version. Its local volumes stay, and their pods come back.",
+			Build: func(r *rand.Rand) plan.Plan {
+				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, upgradeOrder(r)...)
+				for _, s := range p.Steps {
+					if s.Upgrade != nil {
+						s.Upgrade.Replaced = s.Upgrade.Node != plan.UpgradeControlPlane
+					}
+				}
+				return p
+			},
+		},
+		{
 			Name: "upgrade-trouble",
 			Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and " +
-				"the kubelet of an instance's node killed right after it was replaced.",
+				"the node of an instance rebooted and the kubelet of another's killed right after their kubelets were " +
+				"replaced.",
 			Build: func(r *rand.Rand) plan.Plan {
-				victim := r.IntN(3)
-				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1")
-				// kubeadm spends the first minute on preflight checks. Then it replaces etcd and the API server, which
-				// are away for 40 s, and no fault could be shown.
+				victims := r.Perm(3)
+				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1", "worker-2")
+				// Soon kubeadm replaces etcd and then the API server. The fault waits until that answers again.
 				later := Await(plan.AwaitTime, 0, 3*time.Minute)
-				later.Await.After, later.Await.Since = plan.Duration(40*time.Second), plan.SinceStep
+				later.Await.After, later.Await.Since = plan.Duration(20*time.Second), plan.SinceStep
+				frozen := Fault("apiserver-freeze", victims[0], 10*time.Second, 5*time.Minute)
+				faults := []string{"kubelet-kill", "node-reboot"}
 				for i := range p.Steps {
 					s := &p.Steps[i]
 					switch {
 					case s.Upgrade == nil:
 					case s.Upgrade.Node == plan.UpgradeControlPlane:
 						s.Upgrade.At = "apply"
-						s.During = []plan.Step{later, Fault("apiserver-freeze", victim, 10*time.Second, 5*time.Minute)}
+						s.During = []plan.Step{later, frozen}
 					default:
-						s.Upgrade.Node, s.Upgrade.Ordinal, s.Upgrade.At = "", &victim, "ready"
-						s.During = []plan.Step{Fault("kubelet-kill", victim, 5*time.Second, 5*time.Minute)}
+						n := len(faults) - 1
+						s.Upgrade.Node, s.Upgrade.Ordinal, s.Upgrade.At = "", &victims[n], "ready"
+						s.During = []plan.Step{Fault(faults[n], victims[n], 5*time.Second, 5*time.Minute)}
+						faults = faults[:n]
 					}
 				}
 				return p

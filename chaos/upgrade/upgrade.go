@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -77,18 +78,19 @@ func (c Config) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Node.Role() == clusters.RoleControlPlane {
+	switch {
+	case c.Node.Role() == clusters.RoleControlPlane:
 		err = c.kubeadm(ctx, history.UpgradePlan, "plan", c.Step.Upgrade.To)
 		if err == nil {
 			err = c.kubeadm(ctx, history.UpgradeApply, "apply", "--yes", c.Step.Upgrade.To)
 		}
-	} else {
+	case !c.Step.Upgrade.Replaced:
 		err = c.kubeadm(ctx, history.UpgradeNode, "node")
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.emptied(ctx, func(ctx context.Context) error { return c.kubelet(ctx, dir) }); err != nil {
+	if err := c.emptied(ctx, func(ctx context.Context) error { return c.kubelet(ctx, dir, nodes) }); err != nil {
 		return err
 	}
 	return c.part(ctx, history.UpgradeSettled, c.Settle)
@@ -146,9 +148,12 @@ func (c Config) emptied(ctx context.Context, during func(context.Context) error)
 	return err
 }
 
-// kubelet replaces kubelet and kubectl, and waits until the node is Ready at the new version.
-func (c Config) kubelet(ctx context.Context, dir string) error {
+// kubelet replaces kubelet and kubectl, or the whole node, and waits until it is Ready at the new version.
+func (c Config) kubelet(ctx context.Context, dir string, nodes []clusters.Node) error {
 	err := c.part(ctx, history.UpgradeKubelet, func(ctx context.Context) error {
+		if c.Step.Upgrade.Replaced {
+			return c.rejoin(ctx, dir, nodes)
+		}
 		if err := c.replace(ctx, dir, "kubelet", "kubectl"); err != nil {
 			return err
 		}
@@ -164,6 +169,9 @@ func (c Config) kubelet(ctx context.Context, dir string) error {
 		what := fmt.Sprintf("node %q to be Ready at %s", c.Node.Name(), c.Step.Upgrade.To)
 		return await.Until(ctx, what, lookEvery, readyBound, func(ctx context.Context) (bool, string, error) {
 			n, err := c.Kube.CoreV1().Nodes().Get(ctx, c.Node.Name(), metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return false, "there is no such Node", nil
+			}
 			if err != nil {
 				return false, "", fmt.Errorf("get node: %w", err)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/chaos/upgrade"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
@@ -132,6 +133,70 @@ func TestWorker(t *testing.T) {
 	if got := strings.Join(u.commands(), "\n"); strings.Contains(got, "ctr") ||
 		!strings.Contains(got, "worker: kubeadm upgrade node --ignore") {
 		t.Errorf("commands:\n%s", got)
+	}
+}
+
+// TestReplaced holds what a node keeps when it joins anew: its name, the kubelet's flags that are not kubeadm's own, and
+// that it is cordoned.
+func TestReplaced(t *testing.T) {
+	u := of("worker", plan.Upgrade{Node: "worker-1", Replaced: true})
+	old, err := u.ReadNode(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Spec.Unschedulable, old.Annotations = true, map[string]string{undo.Cordon: "ours"}
+	if _, err := u.Kube.CoreV1().Nodes().Update(t.Context(), old, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	u.cluster.On([]string{"cat", "..."}, fake.Reply{Stdout: `KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.3 ` +
+		`--pod-infra-container-image=pause:3.10 --node-labels=a=b,c=d"` + "\n"})
+	u.cluster.On([]string{"kubeadm", "token", "create", "..."}, fake.Reply{Stdout: "kubeadm join c:6443 --token a.b " +
+		"--discovery-token-ca-cert-hash sha256:12 \n"})
+	config := ""
+	u.cluster.On([]string{"kubeadm", "join", "..."}, fake.Reply{Do: func(ctx context.Context, _ clusters.Command,
+		stdin string,
+	) (clusters.Result, error) {
+		config = stdin
+		if gone, err := u.ReadNode(ctx); gone != nil || err != nil {
+			t.Errorf("the old Node is there: %v, %v", gone, err)
+		}
+		old.Spec.Unschedulable, old.Annotations, old.UID, old.ResourceVersion = false, nil, "new", ""
+		_, err := u.Kube.CoreV1().Nodes().Create(ctx, old, metav1.CreateOptions{})
+		return clusters.Result{}, err
+	}})
+	if err := u.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := `apiVersion: kubeadm.k8s.io/v1beta4
+discovery:
+  bootstrapToken:
+    apiServerEndpoint: c:6443
+    caCertHashes:
+    - sha256:12
+    token: a.b
+kind: JoinConfiguration
+nodeRegistration:
+  kubeletExtraArgs:
+  - name: node-ip
+    value: 10.0.0.3
+  - name: node-labels
+    value: a=b,c=d
+  name: c-worker
+`
+	if d := cmp.Diff(want, config); d != "" {
+		t.Errorf("kubeadm's configuration (-want +got):\n%s", d)
+	}
+	parts := slices.Concat(each("stock", "kubeadm"), []string{"drain", "cordoned"}, each("kubelet", "ready"),
+		[]string{"uncordoned", "drain ended"}, each("settled"))
+	if d := cmp.Diff(parts, u.parts); d != "" {
+		t.Errorf("parts (-want +got):\n%s", d)
+	}
+	if last := u.commands()[len(u.commands())-1]; last != "control-plane: kubeadm token delete a.b" {
+		t.Errorf("the last command is %q", last)
+	}
+	now, err := u.ReadNode(t.Context())
+	if err != nil || now.UID != "new" || !now.Spec.Unschedulable || now.Annotations[undo.Cordon] != "ours" {
+		t.Errorf("the new Node is %v, %v", now, err)
 	}
 }
 

@@ -122,6 +122,13 @@ func (r *ruling) stoodAt(e *history.Event) string {
 	default:
 		where += fmt.Sprintf(", which had begun at %s and was not seen to end", at)
 	}
+	replaced := slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool {
+		return s.N == u.Step && s.Upgrade != nil && s.Upgrade.Replaced
+	})
+	if replaced && u.Part == history.UpgradeKubelet {
+		return where + "; to go on: delete the Node if it is there, run kubeadm reset on the node, replace kubelet and " +
+			"kubectl, and join it with kubeadm join"
+	}
 	return where + "; to go on: " + goOn(u)
 }
 

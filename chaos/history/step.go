@@ -4,12 +4,15 @@ package history
 type UpgradePart string
 
 // The parts of the upgrade of a node, in their order. A node of the control plane has no UpgradeNode, a worker neither
-// UpgradePlan nor UpgradeApply.
+// UpgradePlan nor UpgradeApply. A control plane that is taken back has UpgradeEmulate and UpgradeBack, and none of the
+// kubelet's.
 const (
 	UpgradeStock   UpgradePart = "stock"   // Programs and images are brought to the nodes.
 	UpgradeKubeadm UpgradePart = "kubeadm" // The program kubeadm is replaced.
 	UpgradePlan    UpgradePart = "plan"    // kubeadm upgrade plan.
 	UpgradeApply   UpgradePart = "apply"   // kubeadm upgrade apply: etcd, API server, controllers, scheduler, addons.
+	UpgradeEmulate UpgradePart = "emulate" // The new API server behaves as one of the version before.
+	UpgradeBack    UpgradePart = "back"    // API server, controller manager and scheduler are of the version before.
 	UpgradeNode    UpgradePart = "node"    // kubeadm upgrade node: the kubelet's configuration.
 	UpgradeDrain   UpgradePart = "drain"   // The node is drained, or cordoned where nothing is to be evicted.
 	UpgradeKubelet UpgradePart = "kubelet" // kubelet and kubectl are replaced, and the kubelet is restarted.

@@ -24,7 +24,10 @@ type Upgrade struct {
 	// Replaced makes a worker a new node instead of upgrading it in place: its Node is deleted, kubeadm reset takes
 	// everything of Kubernetes off it, and it joins with the new version. What is on its disks stays.
 	Replaced bool `json:"replaced,omitempty"`
-	// At is the part of the upgrade that the steps During it begin with, one of UpgradeParts.
+	// Back takes the control plane back to the version before once it is upgraded, and before its kubelet is: first the
+	// new API server emulates that version, then API server, controller manager and scheduler are replaced. etcd stays.
+	Back bool `json:"back,omitempty"`
+	// At is the part of the upgrade that the steps During it begin with, one of Parts.
 	At string `json:"at,omitempty"`
 	// Timeouts are timeouts of kubeadm that are not its defaults, by their names in UpgradeTimeouts. kubeadm upgrade
 	// apply gets them.
@@ -38,11 +41,18 @@ func UpgradeTimeouts() []string { return []string{"etcdAPICall", "upgradeManifes
 // UpgradeControlPlane is the node of the control plane, the first one where there are more.
 const UpgradeControlPlane = "control-plane"
 
-// UpgradeParts returns the parts of an upgrade that other steps can begin with, in their order: of the control plane,
-// or of a worker. They are parts of history.Upgrade.
-func UpgradeParts(control bool) []string {
-	if control {
+// Parts returns the parts of the upgrade that other steps can begin with, in their order. They are parts of
+// history.Upgrade.
+func (u Upgrade) Parts() []string {
+	switch {
+	case u.Back:
+		return []string{"plan", "apply", "emulate", "back"}
+	case u.Node == UpgradeControlPlane:
 		return []string{"plan", "apply", "drain", "kubelet", "ready"}
+	case u.Replaced:
+		return []string{"drain", "kubelet", "ready"}
+	case u.Undrained:
+		return []string{"node", "kubelet", "ready"}
 	}
 	return []string{"node", "drain", "kubelet", "ready"}
 }
@@ -82,11 +92,13 @@ func (p Plan) Upgrades() []string {
 // describeUpgrade says which node is upgraded to what, and how.
 func (p Plan) describeUpgrade(s Step) string {
 	how := "drained"
-	if s.Upgrade.Undrained {
+	switch {
+	case s.Upgrade.Undrained:
 		how = "not drained"
-	}
-	if s.Upgrade.Replaced {
+	case s.Upgrade.Replaced:
 		how += ", reset and joined anew"
+	case s.Upgrade.Back:
+		how = "and back"
 	}
 	text := fmt.Sprintf("%s to %s, %s, by kubeadm", p.Upgraded(*s.Upgrade), s.Upgrade.To, how)
 	for _, name := range slices.Sorted(maps.Keys(s.Upgrade.Timeouts)) {
@@ -107,18 +119,15 @@ func (v *validator) upgrade(step string, s Step, in depth) {
 	}
 	v.upgraded(at, u)
 	v.upgradeTo(at, s)
-	if u.Replaced && (u.Node == UpgradeControlPlane || u.Undrained) {
+	switch control := u.Node == UpgradeControlPlane; {
+	case u.Replaced && (control || u.Undrained):
 		v.Add(at+".replaced", "leave it out", "only a worker that is drained can be replaced")
+	case u.Back && (!control || u.Undrained):
+		v.Add(at+".back", "leave it out", "only the control plane is taken back, which needs no drain")
 	}
-	switch parts := UpgradeParts(u.Node == UpgradeControlPlane); {
+	switch {
 	case len(s.During) > 0:
-		v.OneOf(at+".at", "part of this upgrade", u.At, parts...)
-		if u.At == "drain" && u.Undrained {
-			v.Add(at+".at", "use another part", "the node is not drained")
-		}
-		if u.At == "node" && u.Replaced {
-			v.Add(at+".at", "use another part", "a node that is replaced has none")
-		}
+		v.OneOf(at+".at", "part of this upgrade", u.At, u.Parts()...)
 	case u.At != "":
 		v.Add(at+".at", "leave it out, or set during", "nothing begins with it")
 	}
@@ -167,7 +176,7 @@ func (v *validator) upgradeTo(at string, s Step) {
 	}
 	before, where := v.plan.Kubernetes, v.plan.Upgraded(*s.Upgrade)
 	for _, earlier := range v.plan.AllSteps() {
-		if earlier.N < s.N && earlier.Upgrade != nil && v.plan.Upgraded(*earlier.Upgrade) == where {
+		if earlier.N < s.N && earlier.Upgrade != nil && !earlier.Upgrade.Back && v.plan.Upgraded(*earlier.Upgrade) == where {
 			before = earlier.Upgrade.To
 		}
 	}

@@ -124,6 +124,17 @@ func upgrades() []plan.Scenario {
 			},
 		},
 		{
+			Name: "upgrade-back",
+			Summary: "The control plane is upgraded and taken back under load: its API server emulates the former " +
+				"version, then its components are replaced, which kubeadm does not support. Then it is upgraded again.",
+			Build: func(r *rand.Rand) plan.Plan {
+				back := upgradeEach(UpgradeTo, plan.UpgradeControlPlane)
+				back[0].Upgrade.Back = true
+				return upgradeTrial(r, UpgradeFrom, 2,
+					append(back, upgradeEach(UpgradeTo, plan.UpgradeControlPlane, "worker-1")...))
+			},
+		},
+		{
 			Name: "upgrade-trouble",
 			Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and " +
 				"the node of an instance rebooted and the kubelet of another's killed right after their kubelets were " +

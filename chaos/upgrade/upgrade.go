@@ -78,11 +78,17 @@ func (c Config) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var former map[string]string
+	if c.Step.Upgrade.Back {
+		if former, err = c.manifests(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
 	case c.Node.Role() == clusters.RoleControlPlane:
 		err = c.kubeadm(ctx, history.UpgradePlan, "plan", c.Step.Upgrade.To)
 		if err == nil {
-			err = c.kubeadm(ctx, history.UpgradeApply, "apply", "--yes", c.Step.Upgrade.To)
+			err = c.kubeadm(ctx, history.UpgradeApply, c.apply()...)
 		}
 	case !c.Step.Upgrade.Replaced:
 		err = c.kubeadm(ctx, history.UpgradeNode, "node")
@@ -90,10 +96,26 @@ func (c Config) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Step.Upgrade.Back {
+		if err := c.back(ctx, former); err != nil {
+			return err
+		}
+		return c.part(ctx, history.UpgradeSettled, c.Settle)
+	}
 	if err := c.emptied(ctx, func(ctx context.Context) error { return c.kubelet(ctx, dir, nodes) }); err != nil {
 		return err
 	}
 	return c.part(ctx, history.UpgradeSettled, c.Settle)
+}
+
+// apply is kubeadm's upgrade of the control plane. What it will be taken back from stays as it is: kube-proxy, for one,
+// must not be newer than the API server.
+func (c Config) apply() []string {
+	args := []string{"apply", "--yes", c.Step.Upgrade.To}
+	if c.Step.Upgrade.Back {
+		args = append(args, "--skip-phases=upload-config,kubelet-config,bootstrap-token,addon,post-upgrade")
+	}
+	return args
 }
 
 // part carries a part out and records its begin and end.

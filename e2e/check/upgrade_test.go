@@ -31,6 +31,9 @@ func upgradeMutations() []mutation {
 		return func(e *history.Event) { e.Version = &history.Version{Component: e.Version.Component, Version: is} }
 	}
 	answers := kind(history.KindVersion)
+	taken := edit(kind(history.KindPlan), func(e *history.Event) {
+		e.Plan = []byte(strings.Replace(string(e.Plan), `"node":"control-plane"`, `"node":"control-plane","back":true`, 1))
+	})
 	return []mutation{
 		{"nothing changed", "upgrade-order", nil, pass, ""},
 		{"a kubelet is upgraded first", "upgrade-order", editAll(before(answers, 19.5), version("v1.36.3")), fail,
@@ -120,6 +123,14 @@ func upgradeMutations() []mutation {
 		{"another node stays as it was", "version-reached", more(func(t *historytest.Trial) {
 			t.Kubelet("worker3", "v1.35.1", history.VerbListed, 0.5)
 		}), pass, ""},
+		{"the control plane is not taken back", "version-reached", taken, fail,
+			"At the end the API server is v1.37.0, not v1.36.3."},
+		{"its kubelet is not taken back", "version-reached", taken, fail,
+			"At the end the kubelet of node control-plane is v1.37.0, not v1.36.3."},
+		{"the control plane is taken back", "version-reached", then(taken, editAll(after(answers, 20),
+			version("v1.36.3")), drop(func(e *history.Event) bool {
+			return node(e) && e.Object.Name == "control-plane" && e.Object.Verb == history.VerbModified
+		})), pass, ""},
 		{"another node changes", "version-reached", more(func(t *historytest.Trial) {
 			t.Kubelet("worker3", "v1.35.1", history.VerbListed, 0.5)
 			t.Kubelet("worker3", "v1.36.3", history.VerbModified, 30)
@@ -189,6 +200,7 @@ func TestUpgradeSaysHowToGoOn(t *testing.T) {
 		history.UpgradeApply:   run + "apply v1.37.0 on the node, drain it, then " + kubelet,
 		history.UpgradeNode:    run + "node on the node, drain it, then " + kubelet,
 		history.UpgradeDrain:   "drain the node, then " + kubelet,
+		history.UpgradeEmulate: "put the manifests of kube-apiserver, kube-controller-manager and kube-scheduler back",
 		history.UpgradeKubelet: kubelet,
 		history.UpgradeReady:   kubelet,
 		history.UpgradeSettled: "the node is upgraded, wait until the StatefulSet has settled",

@@ -19,7 +19,7 @@ func VersionReached() Check {
 		Name: "version-reached",
 		When: End,
 		Promise: "At the end the API server and every kubelet have the version that the plan upgrades them to, or " +
-			"the one that they began with.",
+			"the one that they began with if it does not, or takes them back.",
 		Source:  "Kubernetes documentation, Upgrading kubeadm clusters, Verify the status of the cluster",
 		Unit:    "components whose last version was seen",
 		Applies: upgradesNodes,
@@ -43,9 +43,14 @@ func judgeVersionReached(r *ruling) {
 			continue
 		}
 		u := last.Upgrade
-		want[u.Node] = s.Upgrade.To
 		if control {
-			server, serverSince = s.Upgrade.To, last.Span.NotAfter
+			serverSince = last.Span.NotAfter
+		}
+		if !s.Upgrade.Back {
+			want[u.Node] = s.Upgrade.To
+			if control {
+				server = s.Upgrade.To
+			}
 		}
 		if u.Part != history.UpgradeSettled || !u.End || u.Error != "" {
 			r.unknown("%s", r.stoodAt(last))
@@ -145,6 +150,9 @@ func goOn(u *history.Upgrade) string {
 		return "drain the node, then " + kubelet
 	case history.UpgradeKubelet, history.UpgradeReady:
 		return kubelet
+	case history.UpgradeEmulate, history.UpgradeBack:
+		return "put the manifests of kube-apiserver, kube-controller-manager and kube-scheduler back that kubeadm keeps " +
+			"in /etc/kubernetes/tmp, or run kubeadm upgrade apply " + u.To + " again and stay there"
 	case history.UpgradeSettled:
 		return "the node is upgraded, wait until the StatefulSet has settled"
 	}

@@ -28,7 +28,8 @@ const (
 	maxName = 50
 )
 
-// Kubelets from 1.35 on refuse cgroup v1 unless told otherwise (k/k KEP-4569).
+// Kubelets from 1.35 on refuse cgroup v1 unless told otherwise (k/k KEP-4569). Those from 1.31 on know the field: told
+// from the begin, a cluster can be upgraded.
 const kubeletCgroupV1 = `kind: KubeletConfiguration
 failCgroupV1: false
 `
@@ -106,11 +107,12 @@ func (p *Provider) config(ctx context.Context, spec clusters.Spec) (*v1alpha4.Cl
 	if err != nil {
 		return nil, err
 	}
-	if version.MustParseSemantic(spec.KubernetesVersion).AtLeast(version.MustParseSemantic("1.35.0-0")) {
+	kubelet := version.MustParseSemantic(spec.KubernetesVersion)
+	if kubelet.AtLeast(version.MustParseSemantic("1.35.0-0")) {
 		cfg.KubeadmConfigPatches = []string{kubeletBackOff}
-		if v1 {
-			cfg.KubeadmConfigPatches = append(cfg.KubeadmConfigPatches, kubeletCgroupV1)
-		}
+	}
+	if v1 && kubelet.AtLeast(version.MustParseSemantic("1.31.0-0")) {
+		cfg.KubeadmConfigPatches = append(cfg.KubeadmConfigPatches, kubeletCgroupV1)
 	}
 	own, err := patches(spec)
 	if err != nil {

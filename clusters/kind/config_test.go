@@ -53,7 +53,7 @@ func TestConfigGolden(t *testing.T) {
 
 	p.lacksResource = false
 	old := aSpec()
-	old.KubernetesVersion = "v1.34.2" // Its kubelet takes cgroup v1 as it is.
+	old.KubernetesVersion = "v1.34.2" // Its kubelet takes cgroup v1, and those that it is upgraded to do not.
 	cfg, err = p.config(t.Context(), old)
 	must(t, err)
 	golden(t, "v1.34-cgroup1.json", render(cfg))

@@ -30,6 +30,9 @@ type Upgrade struct {
 	Error string      `json:"error,omitempty"`
 }
 
+// Done reports whether this is the end of an upgrade that went well.
+func (u *Upgrade) Done() bool { return u.Part == UpgradeSettled && u.End && u.Error == "" }
+
 // EtcdData is etcd's data on a node after kubeadm failed to upgrade the control plane, and what kubeadm said of it.
 type EtcdData struct {
 	Step int    `json:"step"`

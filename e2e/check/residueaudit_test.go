@@ -166,7 +166,19 @@ func rewrittenMutations() []mutation {
 	before.Part = history.UpgradePlan
 	worker.Step, worker.Node = 2, "worker"
 	another.Step = 9
+	stood, done := worker, worker
+	stood.Part, done.Part, done.End = history.UpgradeKubelet, history.UpgradeSettled, true
+	notReady := edit(looked(history.After, ""), func(e *history.Event) {
+		e.Residue.Things = append(e.Residue.Things, history.Thing{Class: history.ThingNode, Name: "worker",
+			Is: "not Ready"}, history.Thing{Class: history.ThingTaint, Name: "worker node.kubernetes.io/unreachable",
+			Is: "NoExecute"})
+	})
 	return []mutation{
+		{"a node whose upgrade did not end", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, stood),
+			notReady), check.Unknown, "the node worker (not Ready) is there after the trial: the upgrade of node worker " +
+			`to v1.37.0 stood at "kubelet"`},
+		{"a node that was upgraded", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, done), notReady),
+			check.Fail, "The node worker (not Ready) is there after the trial"},
 		{"kubeadm writes etcd's manifest", "residue-audit", rewrittenTrial("control-plane", etcd, apply), check.Pass,
 			""},
 		{"kubeadm writes the API server's", "residue-audit", rewrittenTrial("control-plane", server, apply), check.Pass,

@@ -52,7 +52,7 @@ func judgeVersionReached(r *ruling) {
 				server = s.Upgrade.To
 			}
 		}
-		if u.Part != history.UpgradeSettled || !u.End || u.Error != "" {
+		if !u.Done() {
 			r.unknown("%s", r.stoodAt(last))
 			broken[u.Node], serverBroken = true, serverBroken || control
 		}
@@ -113,6 +113,16 @@ func (r *ruling) lastPart(step int) *history.Event {
 		}
 	}
 	return last
+}
+
+// unfinished returns where the upgrade of a node stood that did not end, nil if there is none.
+func (r *ruling) unfinished(node string) *history.Event {
+	for _, s := range r.trial.Plan.AllSteps() {
+		if last := r.lastPart(s.N); last != nil && last.Upgrade.Node == node && !last.Upgrade.Done() {
+			return last
+		}
+	}
+	return nil
 }
 
 // stoodAt says where an upgrade stood, and how to finish it.

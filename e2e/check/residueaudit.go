@@ -130,8 +130,7 @@ func (p *searches) judge(r *ruling) {
 			continue
 		}
 		// The control plane taints a node that is not Ready.
-		ofNode, _, _ := strings.Cut(t.Name, " ")
-		if stood := r.unfinished(ofNode); stood != nil && (t.Class == history.ThingNode || t.Class == history.ThingTaint) {
+		if stood := r.unfinished(strings.TrimPrefix(t.Name, "of node ")); stood != nil && (t.Class == history.ThingNode || t.Class == history.ThingTaint) {
 			r.unknown("the %s is there after the trial: %s", t, r.stoodAt(stood))
 			continue
 		}

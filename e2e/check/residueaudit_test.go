@@ -170,8 +170,8 @@ func rewrittenMutations() []mutation {
 	stood.Part, done.Part, done.End = history.UpgradeKubelet, history.UpgradeSettled, true
 	notReady := edit(looked(history.After, ""), func(e *history.Event) {
 		e.Residue.Things = append(e.Residue.Things, history.Thing{Class: history.ThingNode, Name: "worker",
-			Is: "not Ready"}, history.Thing{Class: history.ThingTaint, Name: "worker node.kubernetes.io/unreachable",
-			Is: "NoExecute"})
+			Is: "not Ready"}, history.Thing{Class: history.ThingTaint, Name: "of node worker",
+			Is: "node.kubernetes.io/unreachable:NoExecute"})
 	})
 	return []mutation{
 		{"a node whose upgrade did not end", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, stood),

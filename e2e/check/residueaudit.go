@@ -129,9 +129,9 @@ func (p *searches) judge(r *ruling) {
 		}) {
 			continue
 		}
-		// The control plane taints a node that is not Ready.
-		if stood := r.unfinished(strings.TrimPrefix(t.Name, "of node ")); stood != nil && (t.Class == history.ThingNode || t.Class == history.ThingTaint) {
-			r.unknown("the %s is there after the trial: %s", t, r.stoodAt(stood))
+		if stood := r.halfUpgraded(p.node, t); stood != nil {
+			r.unknown("the %s is there after the trial, %s, and the upgrade of node %s did not end", t, where,
+				stood.Upgrade.Node)
 			continue
 		}
 		owner, faults := r.trial.OwnerOf(t, after.Run)
@@ -150,6 +150,20 @@ func (p *searches) judge(r *ruling) {
 		}
 		blame(t, until, "The %s was there before the trial, %s, and is not there after it.", t, where)
 	}
+}
+
+// halfUpgraded returns where the upgrade of a node stood that did not end, if it explains a thing: a node that is not
+// Ready, the control plane's taints of it, and its kubelet that does not come up.
+func (r *ruling) halfUpgraded(node string, t history.Thing) *history.Event {
+	switch {
+	case t.Class == history.ThingNode:
+		node = t.Name
+	case t.Class == history.ThingTaint:
+		node = strings.TrimPrefix(t.Name, "of node ")
+	case t.Class != history.ThingUnit || t.Name != "kubelet.service":
+		return nil
+	}
+	return r.unfinished(node)
 }
 
 // manifests is the kubelet's directory of static pod manifests on a control-plane node.

@@ -72,7 +72,12 @@ type OnNode struct {
 	Mounts          []Mount
 	Gates           map[string]bool // The feature gates of the kubelet.
 	CertificateEnds time.Time       // Of the kubelet's client; zero if it is not known.
+	CgroupV1        bool            // The node has cgroup v1, or the hybrid of v1 and v2.
+	CgroupV1Taken   bool            // KubeletConfig says that this does not keep the kubelet from starting.
 }
+
+// KubeletConfig is where kubeadm puts the configuration of a kubelet.
+const KubeletConfig = "/var/lib/kubelet/config.yaml"
 
 // Mount is one line of a node's mount table.
 type Mount struct {

@@ -195,6 +195,16 @@ func onNodeRules() []Rule {
 			Needs:  []Part{NodeData, Nodes},
 			find:   nodeKubelets,
 		},
+		{
+			Name:   "node-cgroups",
+			Looks:  "a node with cgroup v1 whose kubelet is to be v1.35 or later, and does not say failCgroupV1: false",
+			Why:    "the new kubelet does not start there: the node stays NotReady after its upgrade, drained",
+			Source: "KEP-4569; About cgroup v2 (docs/concepts/architecture/cgroups/)",
+			Fix: "move the node to cgroup v2, or set failCgroupV1: false in the ConfigMap kubelet-config of " +
+				"kube-system and in " + KubeletConfig + " of the node",
+			Needs: []Part{NodeData, Nodes},
+			find:  nodeCgroups,
+		},
 	}
 }
 
@@ -243,6 +253,24 @@ func nodeMounts(r *ruling) {
 		if len(on) > 1 && v != nil && !world.ManyNodes(v.Spec.AccessModes) {
 			r.found(Danger, []Object{{"PersistentVolume", "", volume}}, "volume %s, %s, is mounted on %d nodes "+
 				"at once: %s", volume, world.AccessModes(v.Spec.AccessModes), len(on), strings.Join(on, ", "))
+		}
+	}
+}
+
+// noCgroupV1 is the minor version from which on a kubelet refuses cgroup v1 by default.
+const noCgroupV1 = 35
+
+func nodeCgroups(r *ruling) {
+	for _, n := range r.OnNodes {
+		node := r.nodes[n.Node]
+		if !n.CgroupV1 || n.CgroupV1Taken || node == nil || r.upgrade.to < noCgroupV1 {
+			continue
+		}
+		// One that refuses it by default and runs has been told otherwise.
+		is, err := minor(node.Status.NodeInfo.KubeletVersion)
+		if err == nil && is < noCgroupV1 {
+			r.found(Danger, []Object{{"Node", "", n.Node}}, "node %s has cgroup v1, its kubelet is %s, and %s does not "+
+				"set failCgroupV1: false", n.Node, node.Status.NodeInfo.KubeletVersion, KubeletConfig)
 		}
 	}
 }

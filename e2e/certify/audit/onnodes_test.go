@@ -53,6 +53,13 @@ func TestOnNodes(t *testing.T) {
 		},
 			[]string{"warning: the kubelets of nodes node-2 and node-0, both v1.36.3, have different feature gates: " +
 				"SELinuxMount"}},
+		"cgroup v1": {"node-cgroups", func(c *Cluster) {
+			c.OnNodes[0].CgroupV1, c.OnNodes[1].CgroupV1, c.OnNodes[2].CgroupV1 = true, true, true
+			c.OnNodes[1].CgroupV1Taken = true
+			c.Nodes[0].Status.NodeInfo.KubeletVersion = "v1.34.4"
+			c.Nodes[1].Status.NodeInfo.KubeletVersion = "v1.34.4"
+		}, []string{"danger: node node-0 has cgroup v1, its kubelet is v1.34.4, and /var/lib/kubelet/config.yaml does " +
+			"not set failCgroupV1: false"}},
 		"versions differ": {"node-kubelets", func(c *Cluster) {
 			c.OnNodes[2].Gates = map[string]bool{"SELinuxMount": true}
 			c.Nodes[2].Status.NodeInfo.KubeletVersion = "v1.35.1"
@@ -72,7 +79,7 @@ func TestOnNodes(t *testing.T) {
 		t.Errorf("a kubelet that tells no end: %s %v", r.Verdict, r.Unseen)
 	}
 	c.OnNodes = nil
-	if r := Audit(c, toNext()); r.Verdict != check.Unknown || len(r.Unseen) != 2 {
+	if r := Audit(c, toNext()); r.Verdict != check.Unknown || len(r.Unseen) != 3 {
 		t.Errorf("no node looked at: %s %v", r.Verdict, r.Unseen)
 	}
 }

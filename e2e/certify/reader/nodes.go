@@ -9,10 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/linux"
 	"github.com/seatrial/seatrial/e2e/certify/audit"
 )
+
+// cgroups is where a node has its control groups (systemd's file-hierarchy).
+const cgroups = "/sys/fs/cgroup"
 
 // certificateMetric is how many seconds the certificate of a kubelet's client lasts.
 const certificateMetric = "kubelet_certificate_manager_client_ttl_seconds"
@@ -25,7 +30,7 @@ func (r *Reader) ReadNodes(ctx context.Context, nodes []clusters.Node, c *audit.
 	var errs []error
 	for _, node := range nodes {
 		one := audit.OnNode{Node: node.Name(), Gates: map[string]bool{}}
-		errs = append(errs, readMounts(ctx, node, &one), r.readKubelet(ctx, &one))
+		errs = append(errs, readMounts(ctx, node, &one), readConfig(ctx, node, &one), r.readKubelet(ctx, &one))
 		all = append(all, one)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -47,8 +52,32 @@ func readMounts(ctx context.Context, node clusters.Node, one *audit.OnNode) erro
 		return fmt.Errorf("read the mounts of node %s: %w", node.Name(), err)
 	}
 	for _, m := range mounts {
+		if m.Mountpoint == cgroups {
+			one.CgroupV1 = m.FSType != "cgroup2"
+		}
 		one.Mounts = append(one.Mounts, audit.Mount{Path: m.Mountpoint, Device: fmt.Sprintf("%d:%d", m.Major, m.Minor)})
 	}
+	return nil
+}
+
+// readConfig reads what the file of a kubelet's configuration says about cgroup v1. The kubelet itself tells only what
+// came of that and of the default. A node need not have the file.
+func readConfig(ctx context.Context, node clusters.Node, one *audit.OnNode) error {
+	text, err := clusters.Run(ctx, node, "cat", audit.KubeletConfig)
+	var exit *clusters.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	var config struct {
+		FailCgroupV1 *bool `json:"failCgroupV1"`
+	}
+	if err == nil {
+		err = yaml.Unmarshal([]byte(text), &config)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s of node %s: %w", audit.KubeletConfig, node.Name(), err)
+	}
+	one.CgroupV1Taken = config.FailCgroupV1 != nil && !*config.FailCgroupV1
 	return nil
 }
 

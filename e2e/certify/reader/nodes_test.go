@@ -15,6 +15,7 @@ import (
 
 // TestReadNodes: all of all nodes, or nothing and the reason.
 func TestReadNodes(t *testing.T) {
+	const config = "kind: KubeletConfiguration\nfailCgroupV1: false\n"
 	const mount = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pv-1/mount"
 	for name, c := range map[string]struct {
 		change func(*apitest.Server)
@@ -22,7 +23,7 @@ func TestReadNodes(t *testing.T) {
 		want   string // Why nothing was read.
 	}{
 		"all": {func(*apitest.Server) {}, "90 28 7:3 / " + mount +
-			" rw,noatime shared:4 - ext4 /dev/loop3 rw\n", ""},
+			" rw,noatime shared:4 - ext4 /dev/loop3 rw\n91 28 0:30 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n", ""},
 		"no such path": {func(*apitest.Server) {}, "", "read the mounts of node"},
 		"no mounts":    {func(*apitest.Server) {}, "what is this\n", "read the mounts of node"},
 		"forbidden": {func(s *apitest.Server) {
@@ -49,6 +50,7 @@ func TestReadNodes(t *testing.T) {
 				reply = fake.Reply{ExitCode: 1, Stderr: "no such file"}
 			}
 			cluster.On([]string{"cat", "/proc/1/mountinfo"}, reply)
+			cluster.On([]string{"cat", audit.KubeletConfig}, fake.Reply{Stdout: config})
 			c.change(s)
 			r, err := Open(t.Context(), s.Config())
 			if err != nil {
@@ -70,7 +72,8 @@ func TestReadNodes(t *testing.T) {
 				ends := time.Until(one.CertificateEnds)
 				one.CertificateEnds = time.Time{}
 				want := audit.OnNode{Node: nodes[i].Name(), Gates: map[string]bool{"SELinuxMount": true},
-					Mounts: []audit.Mount{{Path: mount, Device: "7:3"}}}
+					Mounts: []audit.Mount{{Path: mount, Device: "7:3"}, {Path: cgroups, Device: "0:30"}}, CgroupV1: true,
+					CgroupV1Taken: true}
 				if diff := cmp.Diff(want, one); diff != "" || ends < 59*time.Minute || ends > time.Hour {
 					t.Errorf("ends in %s, %s", ends, diff)
 				}

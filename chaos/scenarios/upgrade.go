@@ -142,9 +142,7 @@ func upgrades() []plan.Scenario {
 			Build: func(r *rand.Rand) plan.Plan {
 				victims := r.Perm(3)
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1", "worker-2")
-				// Soon kubeadm replaces etcd and then the API server. The fault waits until that answers again.
-				later := Await(plan.AwaitTime, 0, 3*time.Minute)
-				later.Await.After, later.Await.Since = plan.Duration(20*time.Second), plan.SinceStep
+				// At once: seconds later kubeadm replaces etcd and then the API server, whose absence would hide the fault.
 				frozen := Fault("apiserver-freeze", victims[0], 10*time.Second, 5*time.Minute)
 				faults := []string{"kubelet-kill", "node-reboot"}
 				for i := range p.Steps {
@@ -153,7 +151,7 @@ func upgrades() []plan.Scenario {
 					case s.Upgrade == nil:
 					case s.Upgrade.Node == plan.UpgradeControlPlane:
 						s.Upgrade.At = "apply"
-						s.During = []plan.Step{later, frozen}
+						s.During = []plan.Step{frozen}
 					default:
 						n := len(faults) - 1
 						s.Upgrade.Node, s.Upgrade.Ordinal, s.Upgrade.At = "", &victims[n], "ready"

@@ -21,6 +21,7 @@ type Await struct {
 	After   Duration `json:"after,omitempty"`   // AwaitTime.
 	Step    int      `json:"step,omitempty"`    // AwaitFault: the fault's.
 	Stage   string   `json:"stage,omitempty"`   // AwaitFault: one of Stages; StageConfirmed when empty.
+	Version string   `json:"version,omitempty"` // AwaitVersion: one that the plan upgrades to.
 	// Since says since when occurrences count; each await has its own default.
 	Since string `json:"since,omitempty"`
 	// Count selects the nth occurrence; 0 means the first.
@@ -80,6 +81,7 @@ const (
 	AwaitTime        = "time"        // After has passed. With Since "step" it is a pause.
 	AwaitUnmount     = "unmount"     // A mount of a volume on a node ends, says the mount ledger.
 	AwaitUnready     = "unready"     // A pod's containers are started, or cannot be, and it is not Ready.
+	AwaitVersion     = "version"     // The API server tells its version, within an upgrade.
 	AwaitUpdated     = "updated"     // A pod of the revision that was last asked for is Ready.
 )
 
@@ -121,6 +123,8 @@ func awaits() []await {
 		{name: AwaitUnmount, says: "the volume of {pod} is unmounted{place}", fields: "place " + often},
 		moment(AwaitUnready, "{pod} has been started and is not Ready"),
 		moment(AwaitUpdated, "{pod} is Ready on the revision asked for"),
+		{name: AwaitVersion, says: "the API server tells that it is {version}", fields: "version", whole: true,
+			within: true},
 	}
 }
 
@@ -229,6 +233,8 @@ func (v *validator) awaitField(at, name string, a Await) {
 		if a.Stage != "" {
 			v.OneOf(at, "stage", a.Stage, Stages()...)
 		}
+	case "version":
+		v.OneOf(at, "version that the plan upgrades to", a.Version, v.plan.Upgrades()...)
 	case "since":
 		if a.Since != "" {
 			v.OneOf(at, "begin", a.Since, SinceStep, SinceSteps, SinceTrial)
@@ -256,7 +262,7 @@ func (p Plan) describeAwait(a Await) string {
 	what := strings.NewReplacer(
 		"{pod}", p.Workload.pod(a.Ordinal), "{rpc}", a.RPC, "{commits}", Count(a.Commits, "acknowledged insert"),
 		"{step}", strconv.Itoa(a.Step), "{object}", object, "{lasting}", a.Lasting.String(),
-		"{after}", a.After.String(), "{since}", since,
+		"{after}", a.After.String(), "{since}", since, "{version}", a.Version,
 		"{stage}", say(a.Stage, map[string]string{
 			"": "shown to have taken effect", StageConfirmed: "shown to have taken effect",
 			StageGone: "shown to be gone"}),

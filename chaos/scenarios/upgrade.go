@@ -142,7 +142,9 @@ func upgrades() []plan.Scenario {
 			Build: func(r *rand.Rand) plan.Plan {
 				victims := r.Perm(3)
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1", "worker-2")
-				// At once: seconds later kubeadm replaces etcd and then the API server, whose absence would hide the fault.
+				// Before, kubeadm replaces etcd and the API server, whose absence would hide the fault.
+				replaced := Await(plan.AwaitVersion, 0, 5*time.Minute)
+				replaced.Await.Version = UpgradeTo
 				frozen := Fault("apiserver-freeze", victims[0], 10*time.Second, 5*time.Minute)
 				faults := []string{"kubelet-kill", "node-reboot"}
 				for i := range p.Steps {
@@ -151,7 +153,7 @@ func upgrades() []plan.Scenario {
 					case s.Upgrade == nil:
 					case s.Upgrade.Node == plan.UpgradeControlPlane:
 						s.Upgrade.At = "apply"
-						s.During = []plan.Step{frozen}
+						s.During = []plan.Step{replaced, frozen}
 					default:
 						n := len(faults) - 1
 						s.Upgrade.Node, s.Upgrade.Ordinal, s.Upgrade.At = "", &victims[n], "ready"

@@ -42,6 +42,12 @@ func (r *ruling) podWindow() history.Span {
 	return r.since(moments...)
 }
 
+// foreign reports whether a call is for a volume that is claimed in another namespace.
+func (r *ruling) foreign(c *world.Call) bool {
+	v := r.world.Volumes().ByHandle(c.Volume)
+	return v != nil && ofOthers(r.trial, v.PV)
+}
+
 // judgeCalls counts the calls as evidence and demands that none can have been missed.
 func (r *ruling) judgeCalls(rpcs ...string) {
 	for _, c := range r.world.Calls().Of(rpcs...) {
@@ -51,7 +57,7 @@ func (r *ruling) judgeCalls(rpcs ...string) {
 		case c.Volume == "" || c.TargetNode() == "":
 			r.unknown("a call of %s at %s does not say for which volume and node it was", c.RPC,
 				r.clock(c.Begin.Span.NotBefore))
-		default:
+		case !r.foreign(c):
 			r.judged("volume " + r.name(c))
 		}
 	}

@@ -208,8 +208,17 @@ func unlisted(list string) func(*history.Event) { return rewrite(list, "gone") }
 
 func stageOrderMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
+	unattached := addDisk(func(t *historytest.Trial) {
+		t.PV("pvc-9", "data-other-0", "ReadWriteOnce", 1)
+		t.Call("NodeStageVolume", "pvc-9", "worker", 21, 21.1, nil)
+	})
 	return []mutation{
 		{"nothing changed", "stage-order", onDisk(nil), pass, ""},
+		{"staged and never attached", "stage-order", unattached, fail, "NodeStageVolume of volume pvc-9 on node worker " +
+			"began at +21.000 s although no ControllerPublishVolume had ended well for it there"},
+		{"a volume of another namespace", "stage-order", then(unattached, editAll(func(e *history.Event) bool {
+			return e.Kind == history.KindObject && e.Object.Name == "pvc-9"
+		}, ofAnother)), pass, ""},
 		{"staged before attached", "stage-order", onDisk(moved("ControllerPublishVolume", "pvc-0", 1, 1.3, 1.55)), fail,
 			"NodeStageVolume of volume pvc-0 on node worker began at +1.500 s although no " +
 				"ControllerPublishVolume had ended well for it there"},

@@ -46,6 +46,7 @@ func judgeStageOrder(r *ruling) {
 	for _, c := range calls.Of(world.RPCStage, world.RPCPublish) {
 		switch {
 		case c.Begin == nil:
+		case r.foreign(c): // Its volume may have been attached before the trial began.
 		case c.RPC == world.RPCPublish && stages:
 			r.judgeStep(c, world.RPCStage, world.RPCUnstage, calls.Driver)
 		case attaches:

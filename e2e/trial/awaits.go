@@ -157,6 +157,8 @@ func (c *runner) waitFor(ctx context.Context, s plan.Step, in, base enclosing) (
 		w = c.commits(a, base)
 	case a.For == plan.AwaitFault:
 		w = c.stage(a)
+	case a.For == plan.AwaitVersion:
+		w = c.tells(a, in)
 	case a.For == plan.AwaitTime:
 		return c.awaitTime(ctx, a, base)
 	case a.For == plan.AwaitSettled:
@@ -318,6 +320,18 @@ func (c *runner) object(a plan.Await, base enclosing) (wanted, error) {
 	}
 	return wanted{a.Object.String(), base.since, a.Count, match,
 		func(e arrival) string { return fmt.Sprintf("%s: %s", a.Object, e.Object.Name) }}, err
+}
+
+// tells waits until the API server tells a version.
+func (c *runner) tells(a plan.Await, in enclosing) wanted {
+	what := "the API server tells that it is " + a.Version
+	match := func(e arrival) (bool, string) {
+		if e.Version == nil {
+			return false, ""
+		}
+		return e.Version.Version == a.Version && e.Span.NotAfter >= in.since, e.Version.Version
+	}
+	return wanted{what, in.since, a.Count, match, func(arrival) string { return what }}
 }
 
 // commits waits for a number of acknowledged inserts.

@@ -234,7 +234,13 @@ func (p *Place) Leave(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBound)
 	defer cancel()
-	return errors.Join(released, p.maker.Delete(ctx, p.options.ClusterName))
+	if err := p.maker.Delete(ctx, p.options.ClusterName); err != nil {
+		return errors.Join(released, err)
+	}
+	if released != nil { // Its API server may be gone for good; with the cluster went the Lease.
+		p.options.Log.Warn("release the cluster that was deleted", "cluster", p.options.ClusterName, "err", released)
+	}
+	return nil
 }
 
 // Release unlocks the cluster and keeps it.

@@ -215,6 +215,7 @@ later than --from, or skips a minor version.`,
 		},
 	}
 	f.register(cmd)
+	seedFlag(cmd, &f.seed)
 	cmd.Flags().StringVar(&from, "from", scenarios.UpgradeFrom, "version that the cluster is made with")
 	cmd.Flags().StringVar(&to, "to", "", "version to upgrade to")
 	return cmd

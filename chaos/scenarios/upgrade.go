@@ -143,7 +143,7 @@ func upgrades() []plan.Scenario {
 				victims := r.Perm(3)
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1", "worker-2")
 				// Before, kubeadm replaces etcd and the API server, whose absence would hide the fault.
-				replaced := Await(plan.AwaitVersion, 0, 5*time.Minute)
+				replaced := Await(plan.AwaitVersion, 0, 10*time.Minute)
 				replaced.Await.Version = UpgradeTo
 				frozen := Fault("apiserver-freeze", victims[0], 10*time.Second, 5*time.Minute)
 				faults := []string{"kubelet-kill", "node-reboot"}
@@ -152,7 +152,7 @@ func upgrades() []plan.Scenario {
 					switch {
 					case s.Upgrade == nil:
 					case s.Upgrade.Node == plan.UpgradeControlPlane:
-						s.Upgrade.At = "apply"
+						s.Upgrade.At, s.Bound = "apply", plan.Duration(15*time.Minute)
 						s.During = []plan.Step{replaced, frozen}
 					default:
 						n := len(faults) - 1

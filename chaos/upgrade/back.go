@@ -30,8 +30,9 @@ const (
 	besideManifests = "/etc/kubernetes/seatrial-upgrade"
 )
 
-// components are those of the control plane that are taken back, with the API server first: the others must not be newer.
-func components() []string { return []string{apiServer, "kube-controller-manager", "kube-scheduler"} }
+// components are those of the control plane that are taken back, in that order: no other may be newer than the API server
+// (Kubernetes documentation, Version Skew Policy).
+func components() []string { return []string{"kube-scheduler", "kube-controller-manager", apiServer} }
 
 // manifests returns the manifests of the components on the node, by component.
 func (c Config) manifests(ctx context.Context) (map[string]string, error) {
@@ -53,8 +54,11 @@ func (c Config) back(ctx context.Context, former map[string]string) error {
 	images := map[string]string{}
 	for _, name := range components() {
 		var pod corev1.Pod
-		if err := yaml.Unmarshal([]byte(former[name]), &pod); err != nil || len(pod.Spec.Containers) != 1 {
-			return fmt.Errorf("read manifest of %s: not one container: %w", name, err)
+		if err := yaml.Unmarshal([]byte(former[name]), &pod); err != nil {
+			return fmt.Errorf("read manifest of %s: %w", name, err)
+		}
+		if len(pod.Spec.Containers) != 1 {
+			return fmt.Errorf("read manifest of %s: it has %d containers", name, len(pod.Spec.Containers))
 		}
 		images[name] = pod.Spec.Containers[0].Image
 	}
@@ -70,6 +74,9 @@ func (c Config) back(ctx context.Context, former map[string]string) error {
 		}
 		const command = "    - " + apiServer + "\n"
 		minor := fmt.Sprintf("%d.%d", before.Major(), before.Minor())
+		if !strings.Contains(now[apiServer], command) {
+			return fmt.Errorf("read manifest of %s: its command is not as kubeadm writes it", apiServer)
+		}
 		changed := strings.Replace(now[apiServer], command, command+"    - --emulated-version="+minor+"\n", 1)
 		if err := c.put(ctx, apiServer, changed); err != nil {
 			return err

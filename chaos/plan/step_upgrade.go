@@ -183,20 +183,21 @@ func (v *validator) upgradeTo(at string, s Step) {
 	if !v.version("kubernetes", before) || !v.version(at+".to", s.Upgrade.To) {
 		return
 	}
-	minors := KubeletMinors
-	if s.Upgrade.Node == UpgradeControlPlane {
-		minors = ControlPlaneMinors
+	minors := MinorsInPlace
+	if s.Upgrade.Replaced {
+		minors = MinorsReplaced
 	}
 	if why, fix := UpgradeRefused(before, s.Upgrade.To, minors); why != "" {
 		v.Add(at+".to", fix, "%s, which %s has then", why, where)
 	}
 }
 
-// How many minor versions later the next version may be: kubeadm takes the control plane to the next one (Kubernetes
-// documentation, Version Skew Policy), and a kubelet may follow after three of them (KEP-3935).
+// How many minor versions later the next version may be. kubeadm takes a node to the next one (Kubernetes documentation,
+// Upgrading kubeadm clusters); a kubelet may be three behind the API server (Version Skew Policy), so a new node may take
+// the place of one that is.
 const (
-	ControlPlaneMinors uint = 1
-	KubeletMinors      uint = 3
+	MinorsInPlace  uint = 1
+	MinorsReplaced uint = 3
 )
 
 // UpgradeRefused says why one version is not upgraded to another, and what to do; why is empty when it can be: to a

@@ -38,7 +38,8 @@ func TestUpgradesThatAreLegal(t *testing.T) {
 		"without the API": upgradePlan(upgradeOf(control, load(), hit("api-server-stop", 0))),
 		"undrained": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", Undrained: true, At: "kubelet"},
 			load())),
-		"a worker after three minor versions": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.39.0"})),
+		"a worker after three minor versions": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.39.0",
+			Replaced: true})),
 		"back, and again": upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane, Back: true, At: "back"},
 			load()), upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane})),
 		"a patch": upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.36.4"})),
@@ -82,7 +83,9 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		{"a minor skipped", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane, To: "v1.38.0"})),
 			"upgrade.to: v1.38.0 is too many minor versions after v1.36.3, at most 1 are allowed, which control-plane " +
 				"has then; upgrade to a version in between first"},
-		{"a worker's skipped", to("v1.40.0"), "upgrade.to: v1.40.0 is too many minor versions after v1.36.3, at most 3"},
+		{"a worker's skipped", to("v1.38.0"), "upgrade.to: v1.38.0 is too many minor versions after v1.36.3, at most 1"},
+		{"a new worker's skipped", upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.40.0", Replaced: true})),
+			"upgrade.to: v1.40.0 is too many minor versions after v1.36.3, at most 3"},
 		{"another major", to("v2.36.3"), "upgrade.to: v2.36.3 is too many minor versions after v1.36.3"},
 		{"twice", upgradePlan(upgradeOf(worker), upgradeOf(worker)), "steps[1].upgrade.to: v1.37.0 is not later than " +
 			"v1.37.0, which worker-1 has then"},

@@ -76,8 +76,8 @@ func upgradeChain(r *rand.Rand) plan.Plan {
 	return upgradeTrial(r, minors()[0], 2, steps)
 }
 
-// upgradeSkew upgrades the control plane three times and only then the workers, over three minor versions at once. While
-// the kubelets are one and three minor versions older it stays like that, and a kubelet is killed.
+// upgradeSkew upgrades the control plane three times and only then replaces the workers, over three minor versions at
+// once. While the kubelets are one and three minor versions older it stays like that, and a kubelet is killed.
 func upgradeSkew(r *rand.Rand) plan.Plan {
 	const stays = 5 * time.Minute
 	var steps []plan.Step
@@ -90,7 +90,17 @@ func upgradeSkew(r *rand.Rand) plan.Plan {
 			steps = append(steps, wait, Fault("kubelet-kill", r.IntN(3), 5*time.Second, 5*time.Minute), Load(60))
 		}
 	}
-	return upgradeTrial(r, minors()[0], 2, append(steps, upgradeEach(UpgradeTo, order[1:]...)...))
+	return upgradeTrial(r, minors()[0], 2, append(steps, replaced(upgradeEach(UpgradeTo, order[1:]...))...))
+}
+
+// replaced has the workers of upgrades replaced.
+func replaced(steps []plan.Step) []plan.Step {
+	for _, s := range steps {
+		if s.Upgrade != nil {
+			s.Upgrade.Replaced = s.Upgrade.Node != plan.UpgradeControlPlane
+		}
+	}
+	return steps
 }
 
 // upgrades are the scenarios of upgrades: one that is sound, one with faults, and self-tests.
@@ -105,8 +115,8 @@ func upgrades() []plan.Scenario {
 		},
 		{
 			Name: "upgrade-skew",
-			Summary: "The control plane is upgraded by three minor versions, and then the kubelets at once; while they " +
-				"are one and three minor versions older, five minutes each, one is killed.",
+			Summary: "The control plane is upgraded by three minor versions, and then the workers are replaced; while their " +
+				"kubelets are one and three minor versions older, five minutes each, one is killed.",
 			Build: upgradeSkew,
 		},
 		{
@@ -115,11 +125,7 @@ func upgrades() []plan.Scenario {
 				"new version. Its local volumes stay, and their pods come back.",
 			Build: func(r *rand.Rand) plan.Plan {
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, upgradeOrder(r)...)
-				for _, s := range p.Steps {
-					if s.Upgrade != nil {
-						s.Upgrade.Replaced = s.Upgrade.Node != plan.UpgradeControlPlane
-					}
-				}
+				replaced(p.Steps)
 				return p
 			},
 		},
@@ -143,8 +149,8 @@ func upgrades() []plan.Scenario {
 				victims := r.Perm(3)
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1", "worker-2")
 				// Before, kubeadm replaces etcd and the API server, whose absence would hide the fault.
-				replaced := Await(plan.AwaitVersion, 0, 10*time.Minute)
-				replaced.Await.Version = UpgradeTo
+				upgraded := Await(plan.AwaitVersion, 0, 10*time.Minute)
+				upgraded.Await.Version = UpgradeTo
 				frozen := Fault("apiserver-freeze", victims[0], 10*time.Second, 5*time.Minute)
 				faults := []string{"kubelet-kill", "node-reboot"}
 				for i := range p.Steps {
@@ -153,7 +159,7 @@ func upgrades() []plan.Scenario {
 					case s.Upgrade == nil:
 					case s.Upgrade.Node == plan.UpgradeControlPlane:
 						s.Upgrade.At, s.Bound = "apply", plan.Duration(15*time.Minute)
-						s.During = []plan.Step{replaced, frozen}
+						s.During = []plan.Step{upgraded, frozen}
 					default:
 						n := len(faults) - 1
 						s.Upgrade.Node, s.Upgrade.Ordinal, s.Upgrade.At = "", &victims[n], "ready"

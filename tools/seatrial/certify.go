@@ -200,7 +200,7 @@ later than --from, or skips a minor version.`,
 				return badArguments("--to is missing: give the version to upgrade to, for example %s",
 					scenarios.UpgradeTo)
 			}
-			if why, fix := plan.UpgradeRefused(from, to, plan.ControlPlaneMinors); why != "" {
+			if why, fix := plan.UpgradeRefused(from, to, plan.MinorsInPlace); why != "" {
 				return badArguments("--to: %s; %s", why, fix)
 			}
 			seed, err := seedOrNew(f.seed)

@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
@@ -113,15 +112,9 @@ func (c Config) put(ctx context.Context, name, manifest string) error {
 // answers waits until the API server's version is as wanted.
 func (c Config) answers(ctx context.Context, wanted func(apiversion.Info) bool, what string) error {
 	return await.Until(ctx, what, lookEvery, backBound, func(ctx context.Context) (bool, string, error) {
-		var is apiversion.Info
-		raw, err := c.Kube.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
-		if err == nil {
-			err = json.Unmarshal(raw, &is)
-		}
-		if err != nil {
-			return false, "", fmt.Errorf("ask for the version: %w", err)
-		}
-		return wanted(is), fmt.Sprintf("%s, emulates %s.%s", is.GitVersion, is.EmulationMajor, is.EmulationMinor), nil
+		is, err := c.Version(ctx)
+		return err == nil && wanted(is), fmt.Sprintf("%s, emulates %s.%s", is.GitVersion, is.EmulationMajor,
+			is.EmulationMinor), err
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/await"
@@ -46,6 +47,8 @@ type Config struct {
 	Record  func(history.Span, history.Upgrade)
 	// RecordEtcd gets what is left of etcd's data when kubeadm fails to upgrade the control plane.
 	RecordEtcd func(history.Span, history.EtcdData)
+	// Version asks the API server for its version.
+	Version func(ctx context.Context) (version.Info, error)
 	// During runs beside the upgrade, from the begin of the part that the plan names (plan.Upgrade.At).
 	During func(ctx context.Context) error
 }

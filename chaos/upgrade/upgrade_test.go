@@ -2,6 +2,7 @@ package upgrade_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 	kube "k8s.io/client-go/kubernetes/fake"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -197,6 +200,104 @@ nodeRegistration:
 	now, err := u.ReadNode(t.Context())
 	if err != nil || now.UID != "new" || !now.Spec.Unschedulable || now.Annotations[undo.Cordon] != "ours" {
 		t.Errorf("the new Node is %v, %v", now, err)
+	}
+}
+
+// TestBack holds the order in which a control plane is taken back, that the API server emulates the version before in
+// between, and that all manifests are as they were.
+func TestBack(t *testing.T) {
+	u := of("control-plane", plan.Upgrade{Node: plan.UpgradeControlPlane, Back: true})
+	manifest := func(name, version string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - command:\n    - %s\n    - --v=1\n"+
+			"    image: registry.example.com:5000/%[1]s:%s\n", name, version)
+	}
+	const before = "v1.36.3"
+	names := []string{"kube-scheduler", "kube-controller-manager", "kube-apiserver"}
+	files, put := map[string]string{}, []string(nil)
+	all := func(version string) {
+		for _, name := range names {
+			files[undo.ManifestDir+name+".yaml"] = manifest(name, version)
+		}
+	}
+	all(before)
+	says := func(do func(argv []string, stdin string) string) fake.Reply {
+		return fake.Reply{Do: func(_ context.Context, cmd clusters.Command, stdin string) (clusters.Result, error) {
+			said := do(cmd.Argv, stdin)
+			if cmd.Stdout == nil {
+				return clusters.Result{Stdout: []byte(said)}, nil
+			}
+			_, err := io.WriteString(cmd.Stdout, said)
+			return clusters.Result{}, err
+		}}
+	}
+	u.cluster.On([]string{"cat", "..."}, says(func(argv []string, _ string) string { return files[argv[1]] }))
+	u.cluster.On([]string{"kubeadm", "upgrade", "apply", "..."}, says(func([]string, string) string {
+		all(to)
+		return ""
+	}))
+	u.cluster.On([]string{"dd", "..."}, says(func(argv []string, stdin string) string {
+		files[strings.TrimPrefix(argv[1], "of=")] = stdin
+		return ""
+	}))
+	u.cluster.On([]string{"sha256sum", "..."}, says(func(argv []string, _ string) string {
+		return fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(files[argv[1]])), argv[1])
+	}))
+	u.cluster.On([]string{"mv", "-f", "..."}, says(func(argv []string, _ string) string {
+		files[argv[3]] = files[argv[2]]
+		name, ok := strings.CutPrefix(argv[3], undo.ManifestDir)
+		if !ok {
+			return ""
+		}
+		version := to
+		if strings.Contains(files[argv[3]], ":"+before) {
+			version = before
+		}
+		name = strings.TrimSuffix(name, ".yaml")
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-c-control-plane"}}
+		pod.Spec.Containers = []corev1.Container{{Image: "registry.example.com:5000/" + name + ":" + version}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Ready: true}}
+		put = append(put, name+" "+version)
+		pods := u.Kube.CoreV1().Pods("kube-system")
+		err := pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{})
+		if err == nil || apierrors.IsNotFound(err) {
+			_, err = pods.Create(t.Context(), pod, metav1.CreateOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return ""
+	}))
+	u.Version = func(context.Context) (version.Info, error) {
+		server := files[undo.ManifestDir+"kube-apiserver.yaml"]
+		is := version.Info{GitVersion: to, EmulationMajor: "1", EmulationMinor: "37"}
+		if strings.Contains(server, "    - kube-apiserver\n    - --emulated-version=1.36\n    - --v=1\n") {
+			is.EmulationMinor = "36"
+			put = append(put, "emulated")
+		}
+		if strings.Contains(server, ":"+before) {
+			is.GitVersion = before
+		}
+		return is, nil
+	}
+	if err := u.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"kube-apiserver " + to, "emulated", "kube-scheduler " + before, "kube-controller-manager " + before,
+		"kube-apiserver " + before}
+	if d := cmp.Diff(want, put); d != "" {
+		t.Errorf("manifests (-want +got):\n%s", d)
+	}
+	for _, name := range names {
+		if d := cmp.Diff(manifest(name, before), files[undo.ManifestDir+name+".yaml"]); d != "" {
+			t.Errorf("manifest of %s (-want +got):\n%s", name, d)
+		}
+	}
+	if d := cmp.Diff(each("stock", "kubeadm", "plan", "apply", "emulate", "back", "settled"), u.parts); d != "" {
+		t.Errorf("parts (-want +got):\n%s", d)
+	}
+	if got := strings.Join(u.commands(), "\n"); strings.Contains(got, "kubelet.new") ||
+		!strings.Contains(got, "--skip-phases=upload-config,") {
+		t.Errorf("commands:\n%s", got)
 	}
 }
 

@@ -46,6 +46,11 @@ func replicas(n int, at history.Time) history.Event {
 	return objectFact("statefulsets", "db", "s", status, history.VerbModified, at)
 }
 
+func told(version string, at history.Time) history.Event {
+	return history.Event{Kind: history.KindVersion, Span: history.At(at), Version: &history.Version{
+		Component: history.ComponentAPIServer, Version: version}}
+}
+
 func manySeen() []seen {
 	ready := &plan.Match{Kind: "StatefulSet", Name: "db", Path: ".status.readyReplicas", Op: ">=", Value: "3"}
 	pod := "/var/lib/kubelet/pods/u/volumes/kubernetes.io~local-volume/"
@@ -90,6 +95,11 @@ func manySeen() []seen {
 			seenPod(history.VerbModified, "u", 13, condition(corev1.PodReady, corev1.ConditionFalse)),
 			seenPod(history.VerbModified, "u", 14, condition(corev1.PodReady, corev1.ConditionTrue)),
 		}, "ready: db-1", 14},
+		{"a version", plan.Await{For: plan.AwaitVersion, Version: "v1.37.0"}, []history.Event{
+			told("v1.37.0", 5), told("v1.36.3", 11), told("v1.37.0", 12),
+		}, "the API server tells that it is v1.37.0", 12},
+		{"another version", plan.Await{For: plan.AwaitVersion, Version: "v1.37.0"},
+			[]history.Event{told("v1.36.3", 11)}, "", 0},
 		{"a claim is gone", plan.Await{For: plan.AwaitClaimGone}, []history.Event{
 			objectFact(claims, "data-db-0", "c", `{}`, history.VerbDeleted, 5),
 			objectFact(claims, "data-db-1", "d", `{}`, history.VerbDeleted, 11),

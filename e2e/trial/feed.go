@@ -91,7 +91,7 @@ func (f *feed) see(e history.Event, now history.Time) {
 		if !f.mounted(&a) {
 			return
 		}
-	case e.CSI == nil && e.Fault == nil:
+	case e.CSI == nil && e.Fault == nil && e.Version == nil:
 		return
 	}
 	f.kept = append(f.kept, a)

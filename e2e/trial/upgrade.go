@@ -46,8 +46,9 @@ func (c *runner) upgrade(ctx context.Context, s plan.Step, in enclosing) error {
 		Drained: func(ctx context.Context, during func(context.Context) error) error {
 			return c.drained(ctx, s, env, during)
 		},
-		Settle: func(ctx context.Context) error { return c.workload.Converge(ctx, s.Bound.D()) },
-		During: func(ctx context.Context) error { return c.inOrder(ctx, s.During, within) },
+		Settle:  func(ctx context.Context) error { return c.workload.Converge(ctx, s.Bound.D()) },
+		Version: func(ctx context.Context) (version.Info, error) { return serverVersion(ctx, c.kube) },
+		During:  func(ctx context.Context) error { return c.inOrder(ctx, s.During, within) },
 		RecordEtcd: func(span history.Span, d history.EtcdData) {
 			c.record(history.KindEtcdData, span, func(e *history.Event) { e.EtcdData = &d })
 		},
@@ -117,12 +118,12 @@ func (c *runner) watchVersion(ctx context.Context) (stop func()) {
 	group.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			begin := bootclock.Now()
-			version, err := serverVersion(ctx, c.kube)
+			is, err := serverVersion(ctx, c.kube)
 			if err != nil {
 				return
 			}
 			c.record(history.KindVersion, history.Between(begin, bootclock.Now()), func(e *history.Event) {
-				e.Version = &history.Version{Component: history.ComponentAPIServer, Version: version}
+				e.Version = &history.Version{Component: history.ComponentAPIServer, Version: is.GitVersion}
 			})
 		}, versionEvery)
 	})
@@ -130,7 +131,7 @@ func (c *runner) watchVersion(ctx context.Context) (stop func()) {
 }
 
 // serverVersion asks an API server for its version.
-func serverVersion(ctx context.Context, kube kubernetes.Interface) (string, error) {
+func serverVersion(ctx context.Context, kube kubernetes.Interface) (version.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionBound)
 	defer cancel()
 	var info version.Info
@@ -139,7 +140,7 @@ func serverVersion(ctx context.Context, kube kubernetes.Interface) (string, erro
 		err = json.Unmarshal(raw, &info)
 	}
 	if err != nil {
-		return "", fmt.Errorf("ask the API server for its version: %w", err)
+		return info, fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	return info.GitVersion, nil
+	return info, nil
 }

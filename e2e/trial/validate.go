@@ -149,7 +149,7 @@ func steadyAt(ctx context.Context, kube kubernetes.Interface, want, cluster stri
 				"%q is %s", want, what, cluster, is)
 		}
 	}
-	another("the API server", server)
+	another("the API server", server.GitVersion)
 	for _, n := range nodes.Items {
 		another("the kubelet of node "+n.Name, n.Status.NodeInfo.KubeletVersion)
 		if why := unsteady(n); why != "" {

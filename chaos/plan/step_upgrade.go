@@ -176,8 +176,9 @@ func (v *validator) upgradeTo(at string, s Step) {
 	}
 	before, where := v.plan.Kubernetes, v.plan.Upgraded(*s.Upgrade)
 	for _, earlier := range v.plan.AllSteps() {
-		if earlier.N < s.N && earlier.Upgrade != nil && !earlier.Upgrade.Back && v.plan.Upgraded(*earlier.Upgrade) == where {
-			before = earlier.Upgrade.To
+		u := earlier.Upgrade
+		if earlier.N < s.N && u != nil && !u.Back && v.plan.Upgraded(*u) == where {
+			before = u.To
 		}
 	}
 	if !v.version("kubernetes", before) || !v.version(at+".to", s.Upgrade.To) {
@@ -192,9 +193,9 @@ func (v *validator) upgradeTo(at string, s Step) {
 	}
 }
 
-// How many minor versions later the next version may be. kubeadm takes a node to the next one (Kubernetes documentation,
-// Upgrading kubeadm clusters); a kubelet may be three behind the API server (Version Skew Policy), so a new node may take
-// the place of one that is.
+// How many minor versions later the next version may be. kubeadm takes a node to the next one (Kubernetes
+// documentation, Upgrading kubeadm clusters); a kubelet may be three behind the API server (Version Skew Policy), so a
+// new node may take the place of one that is.
 const (
 	MinorsInPlace  uint = 1
 	MinorsReplaced uint = 3

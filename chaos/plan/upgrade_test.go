@@ -81,11 +81,11 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		{"downgrade", to("v1.35.9"), "upgrade.to: v1.35.9 is not later than v1.36.3, which worker-1 has then"},
 		{"the same", to("v1.36.3"), "upgrade.to: v1.36.3 is not later than v1.36.3"},
 		{"a minor skipped", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane, To: "v1.38.0"})),
-			"upgrade.to: v1.38.0 is too many minor versions after v1.36.3, at most 1 are allowed, which control-plane " +
-				"has then; upgrade to a version in between first"},
-		{"a worker's skipped", to("v1.38.0"), "upgrade.to: v1.38.0 is too many minor versions after v1.36.3, at most 1"},
-		{"a new worker's skipped", upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.40.0", Replaced: true})),
-			"upgrade.to: v1.40.0 is too many minor versions after v1.36.3, at most 3"},
+			"upgrade.to: v1.38.0 is too many minor versions after v1.36.3, at most 1 are allowed, which " +
+				"control-plane has then; upgrade to a version in between first"},
+		{"a worker's skipped", to("v1.38.0"), "v1.38.0 is too many minor versions after v1.36.3, at most 1"},
+		{"a new worker's skipped", upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", To: "v1.40.0",
+			Replaced: true})), "upgrade.to: v1.40.0 is too many minor versions after v1.36.3, at most 3"},
 		{"another major", to("v2.36.3"), "upgrade.to: v2.36.3 is too many minor versions after v1.36.3"},
 		{"twice", upgradePlan(upgradeOf(worker), upgradeOf(worker)), "steps[1].upgrade.to: v1.37.0 is not later than " +
 			"v1.37.0, which worker-1 has then"},
@@ -101,8 +101,8 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 			At: "node"}, load())), `upgrade.at: no part of this upgrade "node"`},
 		{"a worker taken back", upgradePlan(upgradeOf(plan.Upgrade{Node: "worker-1", Back: true})),
 			"upgrade.back: only the control plane is taken back"},
-		{"a kubelet that is not upgraded", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane, Back: true,
-			At: "ready"}, load())), `upgrade.at: no part of this upgrade "ready"`},
+		{"a kubelet that is not upgraded", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane,
+			Back: true, At: "ready"}, load())), `upgrade.at: no part of this upgrade "ready"`},
 		{"no time", upgradePlan(upgradeOf(plan.Upgrade{Node: plan.UpgradeControlPlane,
 			Timeouts: map[string]plan.Duration{"etcdAPICall": 0}})), "upgrade.timeouts.etcdAPICall: is 0s; use at " +
 			"least 1s"},

@@ -115,14 +115,14 @@ func upgrades() []plan.Scenario {
 		},
 		{
 			Name: "upgrade-skew",
-			Summary: "The control plane is upgraded by three minor versions, and then the workers are replaced; while their " +
-				"kubelets are one and three minor versions older, five minutes each, one is killed.",
+			Summary: "The control plane is upgraded by three minor versions, and then the workers are replaced; " +
+				"while their kubelets are one and three minor versions older, five minutes each, one is killed.",
 			Build: upgradeSkew,
 		},
 		{
 			Name: "upgrade-replaced",
-			Summary: "As upgrade, and every worker is replaced: drained, its Node deleted, reset, and joined anew at the " +
-				"new version. Its local volumes stay, and their pods come back.",
+			Summary: "As upgrade, and every worker is replaced: drained, its Node deleted, reset, and joined anew at " +
+				"the new version. Its local volumes stay, and their pods come back.",
 			Build: func(r *rand.Rand) plan.Plan {
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, upgradeOrder(r)...)
 				replaced(p.Steps)
@@ -143,8 +143,8 @@ func upgrades() []plan.Scenario {
 		{
 			Name: "upgrade-trouble",
 			Summary: "Kubernetes upgraded under load, the API server frozen while kubeadm applies the upgrade, and " +
-				"the node of an instance rebooted and the kubelet of another's killed right after their kubelets were " +
-				"replaced.",
+				"the node of an instance rebooted and the kubelet of another's killed right after their kubelets " +
+				"were replaced.",
 			Build: func(r *rand.Rand) plan.Plan {
 				victims := r.Perm(3)
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, plan.UpgradeControlPlane, "worker-1", "worker-2")

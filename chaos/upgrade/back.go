@@ -29,8 +29,8 @@ const (
 	besideManifests = "/etc/kubernetes/seatrial-upgrade"
 )
 
-// components are those of the control plane that are taken back, in that order: no other may be newer than the API server
-// (Kubernetes documentation, Version Skew Policy).
+// components are those of the control plane that are taken back, in that order: no other may be newer than the API
+// server (Kubernetes documentation, Version Skew Policy).
 func components() []string { return []string{"kube-scheduler", "kube-controller-manager", apiServer} }
 
 // manifests returns the manifests of the components on the node, by component.

@@ -139,8 +139,8 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// TestReplaced holds what a node keeps when it joins anew: its name, the kubelet's flags that are not kubeadm's own, and
-// that it is cordoned.
+// TestReplaced holds what a node keeps when it joins anew: its name, the kubelet's flags that are not kubeadm's own,
+// and that it is cordoned.
 func TestReplaced(t *testing.T) {
 	u := of("worker", plan.Upgrade{Node: "worker-1", Replaced: true})
 	old, err := u.ReadNode(t.Context())
@@ -282,8 +282,8 @@ func TestBack(t *testing.T) {
 	if err := u.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"kube-apiserver " + to, "emulated", "kube-scheduler " + before, "kube-controller-manager " + before,
-		"kube-apiserver " + before}
+	want := []string{"kube-apiserver " + to, "emulated", "kube-scheduler " + before,
+		"kube-controller-manager " + before, "kube-apiserver " + before}
 	if d := cmp.Diff(want, put); d != "" {
 		t.Errorf("manifests (-want +got):\n%s", d)
 	}

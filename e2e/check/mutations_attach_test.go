@@ -214,8 +214,8 @@ func stageOrderMutations() []mutation {
 	})
 	return []mutation{
 		{"nothing changed", "stage-order", onDisk(nil), pass, ""},
-		{"staged and never attached", "stage-order", unattached, fail, "NodeStageVolume of volume pvc-9 on node worker " +
-			"began at +21.000 s although no ControllerPublishVolume had ended well for it there"},
+		{"staged and never attached", "stage-order", unattached, fail, "NodeStageVolume of volume pvc-9 on node " +
+			"worker began at +21.000 s although no ControllerPublishVolume had ended well for it there"},
 		{"a volume of another namespace", "stage-order", then(unattached, editAll(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && e.Object.Name == "pvc-9"
 		}, ofAnother)), pass, ""},

@@ -180,8 +180,8 @@ func rewrittenMutations() []mutation {
 		{"a node whose upgrade did not end", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, stood),
 			notReady), check.Unknown, "the node worker (not Ready) is there after the trial, in the API, and " +
 			"the upgrade of node worker did not end"},
-		{"a node that was upgraded", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, done), notReady),
-			check.Fail, "The node worker (not Ready) is there after the trial"},
+		{"a node that was upgraded", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, done),
+			notReady), check.Fail, "The node worker (not Ready) is there after the trial"},
 		{"kubeadm writes etcd's manifest", "residue-audit", rewrittenTrial("control-plane", etcd, apply), check.Pass,
 			""},
 		{"kubeadm writes the API server's", "residue-audit", rewrittenTrial("control-plane", server, apply), check.Pass,

@@ -32,7 +32,8 @@ func upgradeMutations() []mutation {
 	}
 	answers := kind(history.KindVersion)
 	taken := edit(kind(history.KindPlan), func(e *history.Event) {
-		e.Plan = []byte(strings.Replace(string(e.Plan), `"node":"control-plane"`, `"node":"control-plane","back":true`, 1))
+		const node = `"node":"control-plane"`
+		e.Plan = []byte(strings.Replace(string(e.Plan), node, node+`,"back":true`, 1))
 	})
 	return []mutation{
 		{"nothing changed", "upgrade-order", nil, pass, ""},

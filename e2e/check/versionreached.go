@@ -141,8 +141,8 @@ func (r *ruling) stoodAt(e *history.Event) string {
 		return s.N == u.Step && s.Upgrade != nil && s.Upgrade.Replaced
 	})
 	if replaced && u.Part == history.UpgradeKubelet {
-		return where + "; to go on: delete the Node if it is there, run kubeadm reset on the node, replace kubelet and " +
-			"kubectl, and join it with kubeadm join"
+		return where + "; to go on: delete the Node if it is there, run kubeadm reset on the node, replace kubelet " +
+			"and kubectl, and join it with kubeadm join"
 	}
 	return where + "; to go on: " + goOn(u)
 }
@@ -161,8 +161,8 @@ func goOn(u *history.Upgrade) string {
 	case history.UpgradeKubelet, history.UpgradeReady:
 		return kubelet
 	case history.UpgradeEmulate, history.UpgradeBack:
-		return "put the manifests of kube-apiserver, kube-controller-manager and kube-scheduler back that kubeadm keeps " +
-			"in /etc/kubernetes/tmp, or run kubeadm upgrade apply " + u.To + " again and stay there"
+		return "put the manifests of kube-apiserver, kube-controller-manager and kube-scheduler back that kubeadm " +
+			"keeps in /etc/kubernetes/tmp, or run kubeadm upgrade apply " + u.To + " again and stay there"
 	case history.UpgradeSettled:
 		return "the node is upgraded, wait until the StatefulSet has settled"
 	}

@@ -52,7 +52,8 @@ func (in enclosing) node(pod string) string {
 }
 
 const (
-	// A restarted API server takes some 10 s; while kubeadm replaces etcd and it, it is away for 80 s on two idle cores.
+	// A restarted API server takes some 10 s. While kubeadm replaces etcd and it, it is away for 80 s on two idle
+	// cores.
 	answerBound = 4 * time.Minute
 	askBound    = 5 * time.Second
 )

@@ -269,8 +269,8 @@ func nodeCgroups(r *ruling) {
 		// One that refuses it by default and runs has been told otherwise.
 		is, err := minor(node.Status.NodeInfo.KubeletVersion)
 		if err == nil && is < noCgroupV1 {
-			r.found(Danger, []Object{{"Node", "", n.Node}}, "node %s has cgroup v1, its kubelet is %s, and %s does not "+
-				"set failCgroupV1: false", n.Node, node.Status.NodeInfo.KubeletVersion, KubeletConfig)
+			r.found(Danger, []Object{{"Node", "", n.Node}}, "node %s has cgroup v1, its kubelet is %s, and %s does "+
+				"not set failCgroupV1: false", n.Node, node.Status.NodeInfo.KubeletVersion, KubeletConfig)
 		}
 	}
 }

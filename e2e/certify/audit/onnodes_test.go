@@ -58,8 +58,8 @@ func TestOnNodes(t *testing.T) {
 			c.OnNodes[1].CgroupV1Taken = true
 			c.Nodes[0].Status.NodeInfo.KubeletVersion = "v1.34.4"
 			c.Nodes[1].Status.NodeInfo.KubeletVersion = "v1.34.4"
-		}, []string{"danger: node node-0 has cgroup v1, its kubelet is v1.34.4, and /var/lib/kubelet/config.yaml does " +
-			"not set failCgroupV1: false"}},
+		}, []string{"danger: node node-0 has cgroup v1, its kubelet is v1.34.4, and /var/lib/kubelet/config.yaml " +
+			"does not set failCgroupV1: false"}},
 		"versions differ": {"node-kubelets", func(c *Cluster) {
 			c.OnNodes[2].Gates = map[string]bool{"SELinuxMount": true}
 			c.Nodes[2].Status.NodeInfo.KubeletVersion = "v1.35.1"

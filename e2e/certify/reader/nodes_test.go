@@ -72,8 +72,8 @@ func TestReadNodes(t *testing.T) {
 				ends := time.Until(one.CertificateEnds)
 				one.CertificateEnds = time.Time{}
 				want := audit.OnNode{Node: nodes[i].Name(), Gates: map[string]bool{"SELinuxMount": true},
-					Mounts: []audit.Mount{{Path: mount, Device: "7:3"}, {Path: cgroups, Device: "0:30"}}, CgroupV1: true,
-					CgroupV1Taken: true}
+					Mounts:   []audit.Mount{{Path: mount, Device: "7:3"}, {Path: cgroups, Device: "0:30"}},
+					CgroupV1: true, CgroupV1Taken: true}
 				if diff := cmp.Diff(want, one); diff != "" || ends < 59*time.Minute || ends > time.Hour {
 					t.Errorf("ends in %s, %s", ends, diff)
 				}

@@ -25,7 +25,7 @@ type Upgrade struct {
 	// everything of Kubernetes off it, and it joins with the new version. What is on its disks stays.
 	Replaced bool `json:"replaced,omitempty"`
 	// Back takes the control plane back to the version before once it is upgraded, and before its kubelet is: first the
-	// new API server emulates that version, then API server, controller manager and scheduler are replaced. etcd stays.
+	// new API server emulates that version, then scheduler, controller manager and API server are replaced. etcd stays.
 	Back bool `json:"back,omitempty"`
 	// At is the part of the upgrade that the steps During it begin with, one of Parts.
 	At string `json:"at,omitempty"`

@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -80,13 +82,17 @@ func (c Config) cordonAs(ctx context.Context, old *corev1.Node) error {
 		"metadata": map[string]any{"annotations": map[string]string{undo.Cordon: old.Annotations[undo.Cordon]}},
 		"spec":     map[string]any{"unschedulable": old.Spec.Unschedulable},
 	})
-	if err == nil {
-		_, err = c.Kube.CoreV1().Nodes().Patch(ctx, c.Node.Name(), types.MergePatchType, patch, metav1.PatchOptions{})
-	}
 	if err != nil {
-		return fmt.Errorf("cordon Node again: %w", err)
+		return fmt.Errorf("encode the change of Node: %w", err)
 	}
-	return nil
+	what := fmt.Sprintf("new Node %q to be cordoned", c.Node.Name()) // kubeadm join ends before there is one.
+	return await.Until(ctx, what, lookEvery, readyBound, func(ctx context.Context) (bool, string, error) {
+		_, err := c.Kube.CoreV1().Nodes().Patch(ctx, c.Node.Name(), types.MergePatchType, patch, metav1.PatchOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, "there is none", nil
+		}
+		return err == nil, "", err
+	})
 }
 
 // joinConfig returns kubeadm's configuration of a node that joins as another did, and its token. Join is what kubeadm

@@ -96,7 +96,7 @@ func (p Plan) describeUpgrade(s Step) string {
 	case s.Upgrade.Undrained:
 		how = "not drained"
 	case s.Upgrade.Replaced:
-		how += ", reset and joined anew"
+		how += ", reset and joined again"
 	case s.Upgrade.Back:
 		how = "and back"
 	}

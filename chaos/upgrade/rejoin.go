@@ -29,7 +29,7 @@ func kubeadmFlags() []string {
 }
 
 // rejoin makes the node a new one of the new version: its Node is deleted, kubeadm reset takes everything of Kubernetes
-// off it, and it joins with a token that lives no longer than that.
+// off it, and it joins with a token that is deleted afterwards.
 func (c Config) rejoin(ctx context.Context, dir string, nodes []clusters.Node) error {
 	flags, err := c.said(ctx, clusters.Command{Argv: []string{"cat", flagsFile}})
 	if err != nil {

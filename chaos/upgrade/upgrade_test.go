@@ -139,7 +139,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// TestReplaced holds what a node keeps when it joins anew: its name, the kubelet's flags that are not kubeadm's own,
+// TestReplaced holds what a node keeps when it joins again: its name, the kubelet's flags that are not kubeadm's own,
 // and that it is cordoned.
 func TestReplaced(t *testing.T) {
 	u := of("worker", plan.Upgrade{Node: "worker-1", Replaced: true})

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -152,13 +154,19 @@ func (p *searches) judge(r *ruling) {
 	}
 }
 
-// halfUpgraded returns where the upgrade of a node stood that did not end, if it explains a thing: a node that is not
-// Ready, the control plane's taints of it, and its kubelet that does not come up.
+// halfUpgraded returns where the upgrade of a node stood that did not end, if it explains a thing without an owner's
+// mark: a node that is not Ready, the taints that say so, and its kubelet that does not come up.
 func (r *ruling) halfUpgraded(node string, t history.Thing) *history.Event {
 	switch {
+	case t.Run != "":
+		return nil
 	case t.Class == history.ThingNode:
 		node = t.Name
 	case t.Class == history.ThingTaint:
+		key, _, _ := strings.Cut(t.Is, ":")
+		if key != corev1.TaintNodeUnreachable && key != corev1.TaintNodeNotReady {
+			return nil
+		}
 		node = strings.TrimPrefix(t.Name, "of node ")
 	case t.Class != history.ThingUnit || t.Name != "kubelet.service":
 		return nil

@@ -180,6 +180,16 @@ func rewrittenMutations() []mutation {
 		{"a node whose upgrade did not end", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, stood),
 			notReady), check.Unknown, "the node worker (not Ready) is there after the trial, in the API, and " +
 			"the upgrade of node worker did not end"},
+		{"another taint of such a node", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, stood),
+			notReady, edit(looked(history.After, ""), func(e *history.Event) {
+				e.Residue.Things = append(e.Residue.Things, history.Thing{Class: history.ThingTaint,
+					Name: "of node worker", Is: "node.kubernetes.io/out-of-service:NoExecute"})
+			})), check.Fail, "The taint of node worker (node.kubernetes.io/out-of-service:NoExecute) is there"},
+		{"a fault's mark on such a node", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, stood),
+			edit(looked(history.After, ""), func(e *history.Event) {
+				e.Residue.Things = append(e.Residue.Things, history.Thing{Class: history.ThingTaint,
+					Name: "of node worker", Is: "node.kubernetes.io/unreachable:NoExecute", Run: "r1", Step: 1})
+			})), check.Fail, "it bears the mark of step 1"},
 		{"a node that was upgraded", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, done),
 			notReady), check.Fail, "The node worker (not Ready) is there after the trial"},
 		{"kubeadm writes etcd's manifest", "residue-audit", rewrittenTrial("control-plane", etcd, apply), check.Pass,

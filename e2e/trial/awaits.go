@@ -52,9 +52,7 @@ func (in enclosing) node(pod string) string {
 }
 
 const (
-	// A restarted API server takes some 10 s. While kubeadm replaces etcd and it, it is away for 80 s on two idle
-	// cores.
-	answerBound = 4 * time.Minute
+	answerBound = 30 * time.Second // A restarted API server takes some 10 s.
 	askBound    = 5 * time.Second
 )
 

@@ -121,8 +121,8 @@ func upgrades() []plan.Scenario {
 		},
 		{
 			Name: "upgrade-replaced",
-			Summary: "As upgrade, and every worker is replaced: drained, its Node deleted, reset, and joined again at " +
-				"the new version. Its local volumes stay, and their pods come back.",
+			Summary: "As upgrade, and every worker is replaced: drained, its Node deleted, reset, and joined again " +
+				"at the new version. Its local volumes stay, and their pods come back.",
 			Build: func(r *rand.Rand) plan.Plan {
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, upgradeOrder(r)...)
 				replaced(p.Steps)

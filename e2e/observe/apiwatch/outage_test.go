@@ -74,6 +74,33 @@ func TestAnAPIServerThatWasAwayAndForgotIsAGap(t *testing.T) {
 	}
 }
 
+// TestAnAPIServerThatNeverCameBackIsAGap ends the watch while the server is away, or is back without the version.
+func TestAnAPIServerThatNeverCameBackIsAGap(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("connection refused")
+	for why, watchError := range map[string]error{
+		"refused": refused, "too old": apierrors.NewResourceExpired("too old resource version: 11 (50)"),
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			a := &api{}
+			a.set(nil, nil, "10")
+			k := play(t, a, func(_ *testing.T, _ *Watcher, _ *kept) {
+				a.send(added("a", "11"))
+				a.set(refused, watchError, "")
+				a.now.Stop()
+				time.Sleep(away)
+			})
+			want(t, k, "on", "ADDED a 11", "gap", "off")
+			gap, last := k.state(history.ObserverGap)[0], k.events[1]
+			if gap.Span.NotBefore > last.Span.NotAfter || gap.Span.NotAfter < last.Span.NotAfter ||
+				!strings.Contains(gap.Observer.Detail, "refused") {
+				t.Errorf("gap %+v %+v after %+v", gap.Span, gap.Observer, last.Span)
+			}
+		})
+	}
+}
+
 // TestAnAPIServerThatWasFrozenIsWatchedOn has a watch that says nothing for a time, and goes on.
 func TestAnAPIServerThatWasFrozenIsWatchedOn(t *testing.T) {
 	t.Parallel()

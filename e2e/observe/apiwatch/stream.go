@@ -42,6 +42,7 @@ type stream struct {
 	gapFrom  history.Time    // When the gap begins.
 	lost     string          // The version up to which everything was recorded before the gap.
 	why      string          // Why the watch was interrupted; empty if it was not.
+	open     bool            // The watch was opened and did not fail.
 	received bool            // Something came since the watch was opened.
 	objects  map[string]name // The known objects, by UID.
 
@@ -60,7 +61,8 @@ func newStream(resource string, from source, known *revisions, recorder history.
 }
 
 // run lists once and watches from there on. It resumes a watch that ended. If the server no longer has the version, it
-// lists again, and records a gap unless that can be bridged.
+// lists again, and records a gap unless that can be bridged. If the watch is not open at the end, what it missed is a
+// gap too.
 func (s *stream) run(ctx context.Context) {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -85,6 +87,12 @@ func (s *stream) run(ctx context.Context) {
 	if s.version != "" {
 		seen = s.known.seenUpTo(s.version, s.begun)
 	}
+	switch {
+	case s.blind:
+		s.say(history.ObserverGap, history.Between(s.gapFrom, bootclock.Now()), s.why)
+	case s.version != "" && !s.open:
+		s.say(history.ObserverGap, history.Between(seen, bootclock.Now()), "the watch was not open at its end: "+s.why)
+	}
 	s.say(history.ObserverOff, history.Between(seen, bootclock.Now()), "stopped")
 }
 
@@ -92,6 +100,7 @@ func (s *stream) run(ctx context.Context) {
 func (s *stream) fail(err error) {
 	s.log.Debug("the watch was interrupted", "resourceVersion", s.version, "error", err)
 	s.failure.Store(&err)
+	s.open = false
 	s.why = clip(err.Error())
 	if s.version != "" && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
 		s.gapFrom, s.blind = s.known.seenUpTo(s.version, s.begun), true
@@ -161,6 +170,7 @@ func (s *stream) watch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, watchFor+watchGrace)
 	defer cancel()
 	seconds := int64(watchFor / time.Second)
+	s.open = false
 	w, err := s.from.Watch(ctx, metav1.ListOptions{
 		ResourceVersion: s.version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
@@ -168,6 +178,7 @@ func (s *stream) watch(ctx context.Context) error {
 		return err
 	}
 	defer w.Stop()
+	s.open = true
 	for {
 		select {
 		case <-ctx.Done():

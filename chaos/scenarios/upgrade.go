@@ -76,21 +76,31 @@ func upgradeChain(r *rand.Rand) plan.Plan {
 	return upgradeTrial(r, minors()[0], 2, steps)
 }
 
-// upgradeSkew upgrades the control plane three times and only then replaces the workers, over three minor versions at
-// once. While the kubelets are one and three minor versions older it stays like that, and a kubelet is killed.
+// upgradeHalfWay upgrades the control plane and a worker, stays there, and then upgrades the other workers.
+func upgradeHalfWay(r *rand.Rand) plan.Plan {
+	order := upgradeOrder(r)
+	steps := append(upgradeEach(UpgradeTo, order[:2]...), halfWay(r)...)
+	return upgradeTrial(r, UpgradeFrom, 2, append(steps, upgradeEach(UpgradeTo, order[2:]...)...))
+}
+
+// upgradeSkew upgrades the control plane three times, stays there, and only then replaces the workers, over three minor
+// versions at once.
 func upgradeSkew(r *rand.Rand) plan.Plan {
-	const stays = 5 * time.Minute
 	var steps []plan.Step
 	order := upgradeOrder(r)
-	for i, to := range minors()[1:] {
+	for _, to := range minors()[1:] {
 		steps = append(steps, upgradeEach(to, order[0])...)
-		if i != 1 {
-			wait := Await(plan.AwaitTime, 0, 2*stays)
-			wait.Await.After, wait.Await.Since = plan.Duration(stays), plan.SinceStep
-			steps = append(steps, wait, Fault("kubelet-kill", r.IntN(3), 5*time.Second, 5*time.Minute), Load(60))
-		}
 	}
+	steps = append(steps, halfWay(r)...)
 	return upgradeTrial(r, minors()[0], 2, append(steps, replaced(upgradeEach(UpgradeTo, order[1:]...))...))
+}
+
+// halfWay is an hour in which kubelets are older than the API server; at its end one is killed.
+func halfWay(r *rand.Rand) []plan.Step {
+	return []plan.Step{
+		{Do: plan.ActionPause, Lasting: plan.Duration(time.Hour), Bound: plan.Duration(65 * time.Minute)},
+		Checksum("half-way"), Fault("kubelet-kill", r.IntN(3), 5*time.Second, 5*time.Minute), Load(60), Checksum("after"),
+	}
 }
 
 // replaced has the workers of upgrades replaced.
@@ -114,9 +124,15 @@ func upgrades() []plan.Scenario {
 			Build: upgradeChain,
 		},
 		{
+			Name: "upgrade-half-way",
+			Summary: "As upgrade, and for an hour two workers stay one minor version older than the rest; at its end a " +
+				"kubelet is killed.",
+			Build: upgradeHalfWay,
+		},
+		{
 			Name: "upgrade-skew",
-			Summary: "The control plane is upgraded by three minor versions, and then the workers are replaced; " +
-				"while their kubelets are one and three minor versions older, five minutes each, one is killed.",
+			Summary: "The control plane is upgraded by three minor versions; for an hour the workers stay three minor " +
+				"versions older, at its end a kubelet is killed, and then they are replaced.",
 			Build: upgradeSkew,
 		},
 		{

@@ -46,7 +46,7 @@ func caps() plan.Caps {
 			{Name: "scheduler-freeze"}, {Name: "scheduler-kill"}, {Name: "scheduler-stop"},
 			{Name: "manager-freeze"}, {Name: "manager-stop"},
 			{Name: "kubelet-freeze", Takes: []plan.Part{plan.PartKubelet}},
-			{Name: "runtime-stop"}, {Name: "kube-proxy-kill"}, {Name: "dns-block"},
+			{Name: "runtime-stop"}, {Name: "kube-proxy-kill"}, {Name: "dns-block"}, {Name: "node-dark"},
 			{Name: "node-isolate", Check: plan.Names("peer")},
 			{Name: "node-pause", Takes: []plan.Part{plan.PartNode}},
 			{Name: "node-crash", Takes: []plan.Part{plan.PartNode}},

@@ -31,12 +31,14 @@ func troubles() []plan.Scenario {
 		{
 			Name: "node-trouble",
 			Summary: "kubelet frozen, containerd stopped, kube-proxy killed, a pod cut off from DNS, a node cut off " +
-				"from the other, paused, crashed, one after another, MySQL under load; then scale 2 to 1 to 2.",
+				"from the other, from everything, paused, crashed, one after another, MySQL under load; then scale 2 " +
+				"to 1 to 2.",
 			Build: func(r *rand.Rand) plan.Plan {
 				isolated := r.IntN(replicas)
 				faults := slices.Concat(nodeTroubles(r, replicas), []plan.Step{
 					Fault("kube-proxy-kill", r.IntN(replicas), 3*time.Second, 3*time.Minute),
 					Fault("dns-block", r.IntN(replicas), 10*time.Second, 3*time.Minute),
+					Fault("node-dark", r.IntN(replicas), 5*time.Second, 4*time.Minute),
 					With(Fault("node-isolate", isolated, 10*time.Second, 3*time.Minute),
 						plan.Params{"peer": (isolated + 1) % replicas}),
 				})

@@ -75,6 +75,9 @@ func DeleteTable(owner Owner) Action {
 	return Command("nft", fmt.Sprintf("add table inet %[1]s; delete table inet %[1]s", owner.Table()))
 }
 
+// DropOrder returns the action that ends the order that the owner gave a node, and removes it.
+func DropOrder(owner Owner) Action { return askFor(owner, "order", "drop") }
+
 // ListPoints returns the command that lists the fault points of a service of the shared disk's driver as JSON.
 func ListPoints(service string) []string {
 	return []string{nodeagent.DiskPath, "points", "list", "--state", nodeagent.DiskStates + service}

@@ -50,6 +50,7 @@ func AllParts() Parts {
 			chaosmesh.Experiment(),
 			controlplane.ForceDetachOff(),
 			network.Bandwidth(),
+			network.Dark(),
 			network.DNSBlock(),
 			network.Delay(),
 			network.Isolate(),

@@ -74,6 +74,8 @@ func commands() []command {
 		{"link", "stdio SESSION | start SESSION | serve SESSION END | stop SESSION | stop-others SESSION",
 			"obey the harness: over standard input and output, or as a unit that listens with mutual TLS", runLink},
 		{"marks", "--run RUN --step N RESOURCE", "undo what the owner's marks on API objects stand for", runMarks},
+		{"order", "start|carry-out|end|read|drop --run RUN --step N",
+			"carry out alone what standard input says: an act, looks meanwhile, and its end", runOrder},
 		{"probe dns", "[--timeout DURATION] --name NAME ADDRESS...",
 			"print as JSON whether DNS servers answer by UDP and by TCP", runProbeDNS},
 		{"probe flow", "[--silence DURATION] [--watch DURATION] ADDRESS",

@@ -205,7 +205,12 @@ func (f *filter) try(rule []string, p packet) string {
 				a = p.to
 			}
 			within := func(q netip.Prefix) bool { return q.Contains(a) }
-			n, ok = 3, a.Is4() == (word[0] == "ip") && slices.ContainsFunc(f.sets[word[2][1:]], within)
+			set, named := strings.CutPrefix(word[2], "@")
+			all := f.sets[set]
+			if !named {
+				all = []netip.Prefix{netip.MustParsePrefix(word[2])}
+			}
+			n, ok = 3, a.Is4() == (word[0] == "ip") && slices.ContainsFunc(all, within)
 		case "tcp":
 			switch word[3] {
 			case "rst":
@@ -357,6 +362,9 @@ func (w *world) network(
 	switch {
 	case argv[0] == "nft":
 		out, exit = w.nft(m, line, stdin)
+		return out, exit, 0, true
+	case orders(line):
+		out, exit = w.order(m, argv, stdin)
 		return out, exit, 0, true
 	case strings.HasPrefix(line, nodeagent.Path+" probe tcp"):
 		out, took = w.probeTCP(at, inner[5:])

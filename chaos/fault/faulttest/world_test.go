@@ -64,6 +64,7 @@ type machine struct {
 	renewed  time.Time
 	tables   map[string]*filter // Of nftables, by name.
 	timers   map[string]*time.Timer
+	order    *order               // What it does alone, nil for nothing.
 	points   map[string]diskPoint // By service and id.
 	services
 	container

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -55,7 +56,8 @@ type filter struct {
 	other addressSet // The other side.
 	// own is the victim's side: addresses of pods, or empty for the node with all its pods.
 	own     addressSet
-	percent int // The share to cut in percent; 0 is all.
+	spared  addressSet // What of the other side is not cut, if all packets of both directions are dropped.
+	percent int        // The share to cut in percent; 0 is all.
 	// port, if set, limits the cut to UDP and TCP packets from the victim to this port.
 	port uint16
 }
@@ -111,6 +113,14 @@ func (s filter) chains() []chain {
 	}
 	if !s.cuts(directionIn) || !s.cuts(directionOut) {
 		both[0].first, both[1].first = []string{neighbors}, []string{neighbors}
+	}
+	for _, p := range slices.Concat(s.spared.v4, s.spared.v6) {
+		family := "ip"
+		if p.Addr().Is6() {
+			family = "ip6"
+		}
+		both[0].first = append(both[0].first, fmt.Sprintf("%s saddr %s accept", family, p))
+		both[1].first = append(both[1].first, fmt.Sprintf("%s daddr %s accept", family, p))
 	}
 	return both
 }
@@ -270,18 +280,27 @@ func counterNames() []string {
 // counters holds the packet counts of our rules by counter name.
 type counters map[string]uint64
 
-// readCounters reads the counters of the owner's table (libnftables-json(5)). A missing counter is an error.
+// readCounters reads the counters of the owner's table. A missing counter is an error.
 func readCounters(ctx context.Context, node clusters.Node, owner undo.Owner) (counters, error) {
-	answer, err := clusters.Ask[struct {
+	out, err := clusters.Run(ctx, node, "nft", "-j", "list", "counters", "table", "inet", owner.Table())
+	if err != nil {
+		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)
+	}
+	return parseCounters(owner.Table(), []byte(out))
+}
+
+// parseCounters reads the counters of a table as nft prints them (libnftables-json(5)).
+func parseCounters(table string, text []byte) (counters, error) {
+	var answer struct {
 		Nftables []struct {
 			Counter *struct {
 				Name    string `json:"name"`
 				Packets uint64 `json:"packets"`
 			} `json:"counter"`
 		} `json:"nftables"`
-	}](ctx, node, "nft", "-j", "list", "counters", "table", "inet", owner.Table())
-	if err != nil {
-		return nil, fmt.Errorf("read counters of nftables table %q: %w", owner.Table(), err)
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, fmt.Errorf("read counters of nftables table %q: %w", table, err)
 	}
 	t := counters{}
 	for _, entry := range answer.Nftables {
@@ -291,7 +310,7 @@ func readCounters(ctx context.Context, node clusters.Node, owner undo.Owner) (co
 	}
 	for _, name := range counterNames() {
 		if _, ok := t[name]; !ok {
-			return nil, fmt.Errorf("read counters of nftables table %q: %q is missing", owner.Table(), name)
+			return nil, fmt.Errorf("read counters of nftables table %q: %q is missing", table, name)
 		}
 	}
 	return t, nil

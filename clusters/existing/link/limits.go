@@ -342,6 +342,8 @@ func harmless(argv, scripts []string) bool {
 		return none("--ahead", "-ahead")
 	case begins("damage"):
 		return !begins("damage", "inflict")
+	case begins("order"):
+		return begins("order", "end") || begins("order", "read") || begins("order", "drop")
 	}
 	return len(args) > 0 && slices.Contains([]string{
 		"arm", "armed", "disarm", "inspect", "leaks", "ledger", "link", "marks", "probe", "qdisc", "restore-node",

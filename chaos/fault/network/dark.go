@@ -173,13 +173,14 @@ func (d *dark) Heal(ctx context.Context) error {
 
 // ConfirmHealed also fetches what the node saw meanwhile.
 func (d *dark) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	facts, err := d.healed(ctx, d.record)
+	facts, err := d.healed(ctx)
 	if err != nil || d.cutAt == 0 {
 		return facts, err
 	}
+	seen, err := d.record(ctx)
 	drop := undo.DropOrder(d.Owner)
-	_, err = undo.On(d.Node)(ctx, drop.Argv, drop.Stdin)
-	return facts, err
+	_, dropErr := undo.On(d.Node)(ctx, drop.Argv, drop.Stdin)
+	return append(facts, seen...), errors.Join(err, dropErr)
 }
 
 // record fetches the node's record. It must say that the node cut itself off and reached nothing until the end.

@@ -273,7 +273,7 @@ func ownWorker(def fault.Definition) (int, bool) {
 
 // between reports whether a fault acts between nodes, so that the others must be left alone.
 func between(def fault.Definition) bool {
-	return faulttest.Pairs(def) || slices.ContainsFunc(def.Params, func(p string) bool {
+	return def.Name == "node-dark" || faulttest.Pairs(def) || slices.ContainsFunc(def.Params, func(p string) bool {
 		return p == "percent" || p == "delay" || p == "kbits"
 	})
 }

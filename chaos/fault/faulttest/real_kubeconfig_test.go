@@ -117,7 +117,7 @@ func TestFaultsByKubeconfig(t *testing.T) {
 	deleted := 0
 	for _, def := range []fault.Definition{
 		node.KubeletStop(), node.KubeletFreeze(), node.RuntimeKill(), node.ContainerKill(), network.Isolate(),
-		network.Loss(),
+		network.Loss(), network.Dark(),
 	} {
 		t.Run(def.Name, func(t *testing.T) {
 			env, err := target.Fit(t.Context(), "r"+def.Name)

@@ -43,7 +43,7 @@ func TestNetworkFaultsOnARealCluster(t *testing.T) {
 		})
 	}
 	all := slices.DeleteFunc(definitions(), func(d fault.Definition) bool {
-		if !slices.Contains(d.Takes, plan.PartNetwork) && d.Name != "node-partition" {
+		if !slices.Contains(d.Takes, plan.PartNetwork) && !slices.Contains([]string{"node-dark", "node-partition"}, d.Name) {
 			return true
 		}
 		reasons := kind.Capabilities().Lacks(d.Needs)

@@ -88,10 +88,12 @@ func (o object) String() string {
 	return strings.ToLower(o.Kind) + " " + name
 }
 
-// listObjects lists all objects of a resource, none if the API server does not serve it.
+// listObjects lists all objects of a resource, none if the API server does not serve it. That it does not serve one of
+// its own is no answer: an API server that has just started does not know its resources yet.
 func listObjects(ctx context.Context, run Runner, resource string) ([]object, error) {
 	out, err := run(ctx, kubectl("get", resource, "--all-namespaces", "--output=json"), "")
-	if err != nil && strings.Contains(err.Error(), "the server doesn't have a resource type") {
+	custom := strings.Contains(resource, ".")
+	if err != nil && custom && strings.Contains(err.Error(), "the server doesn't have a resource type") {
 		return nil, nil
 	}
 	if err != nil {

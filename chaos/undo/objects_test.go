@@ -66,6 +66,7 @@ func TestUnmarkUndoesTheOwnersMarksAndNothingElse(t *testing.T) {
 			"stresschaos t/x deleted (seatrial-r1-9)", "whether it goes is not known"},
 		{"stresschaos.chaos-mesh.org", 8, "", "", `held by finalizers ["f"]`},
 		{"iochaos.chaos-mesh.org", 9, "", "", ""}, // Not served.
+		{"pods", 9, "", "", "doesn't have a resource type"},
 	} {
 		k := &kubectl{lists: map[string]string{
 			"nodes": markedNodes, "resourcequotas": markedQuotas, "stresschaos.chaos-mesh.org": markedMesh,

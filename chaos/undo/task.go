@@ -77,13 +77,19 @@ func Disarm(ctx context.Context, node clusters.Node, owner Owner) error {
 // How long a failed undo is retried: the API server may not answer, a Node not be registered, systemd not be up yet.
 const (
 	healBound     = 45 * time.Second // By heal.
-	carryOutBound = 20 * time.Second // By the guard, whose own bound is longer.
+	carryOutBound = 20 * time.Second // By the guard, whose own bound is longer by carryOutEnd at least.
+	carryOutEnd   = 10 * time.Second
 )
 
-// CarryOut carries out the undo that the owner armed on a node, if any.
+// CarryOut carries out the undo that the owner armed on a node, if any. What fails is tried again for as long as ctx
+// allows.
 func CarryOut(ctx context.Context, node clusters.Node, owner Owner) error {
+	bound := carryOutBound
+	if deadline, ok := ctx.Deadline(); ok {
+		bound = max(bound, (time.Until(deadline) - carryOutEnd).Truncate(carryOutEnd))
+	}
 	return nodeagent.On(node).Call(ctx, &Report{}, nil,
-		append([]string{"undo", "--bound", carryOutBound.String()}, owner.Flags()...)...)
+		append([]string{"undo", "--bound", bound.String()}, owner.Flags()...)...)
 }
 
 // Node carries out the selected undos armed on a node. It may run at any time, repeatedly and concurrently. A node

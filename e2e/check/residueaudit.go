@@ -131,7 +131,7 @@ func (p *searches) judge(r *ruling) {
 		}) {
 			continue
 		}
-		if stood := r.halfUpgraded(p.node, t); stood != nil {
+		if stood := r.halfUpgraded(p.node, t, after.Run); stood != nil {
 			r.unknown("the %s is there after the trial, %s, and the upgrade of node %s did not end", t, where,
 				stood.Upgrade.Node)
 			continue
@@ -154,12 +154,19 @@ func (p *searches) judge(r *ruling) {
 	}
 }
 
-// halfUpgraded returns where the upgrade of a node stood that did not end, if it explains a thing without an owner's
-// mark: a node that is not Ready, the taints that say so, and its kubelet that does not come up.
-func (r *ruling) halfUpgraded(node string, t history.Thing) *history.Event {
+// halfUpgraded returns where the upgrade of a node stood that did not end, if it explains a thing: its own mark, which
+// is that of its drain; without a mark, a node that is not Ready, the taints that say so, and its kubelet that does not
+// come up.
+func (r *ruling) halfUpgraded(node string, t history.Thing, run string) *history.Event {
 	switch {
 	case t.Run != "":
-		return nil
+		own := slices.IndexFunc(r.world.Of(history.KindUpgrade), func(e *history.Event) bool {
+			return t.Run == run && e.Upgrade.Step == t.Step
+		})
+		if own < 0 {
+			return nil
+		}
+		node = r.world.Of(history.KindUpgrade)[own].Upgrade.Node
 	case t.Class == history.ThingNode:
 		node = t.Name
 	case t.Class == history.ThingTaint:

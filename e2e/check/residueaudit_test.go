@@ -176,6 +176,10 @@ func rewrittenMutations() []mutation {
 			Is: "not Ready"}, history.Thing{Class: history.ThingTaint, Name: "of node worker",
 			Is: "node.kubernetes.io/unreachable:NoExecute"})
 	}))
+	cordoned := edit(looked(history.After, ""), func(e *history.Event) {
+		e.Residue.Things = append(e.Residue.Things, history.Thing{Class: history.ThingCordon, Name: "of node worker",
+			Run: "r1", Step: 2})
+	})
 	return []mutation{
 		{"a node whose upgrade did not end", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, stood),
 			notReady), check.Unknown, "the node worker (not Ready) is there after the trial, in the API, and " +
@@ -188,8 +192,13 @@ func rewrittenMutations() []mutation {
 		{"a fault's mark on such a node", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, stood),
 			edit(looked(history.After, ""), func(e *history.Event) {
 				e.Residue.Things = append(e.Residue.Things, history.Thing{Class: history.ThingTaint,
-					Name: "of node worker", Is: "node.kubernetes.io/unreachable:NoExecute", Run: "r1", Step: 1})
-			})), check.Fail, "it bears the mark of step 1"},
+					Name: "of node worker", Is: "node.kubernetes.io/unreachable:NoExecute", Run: "r1", Step: 7})
+			})), check.Fail, "it bears the mark of step 7"},
+		{"the mark of an upgrade that did not end", "residue-audit", then(
+			rewrittenTrial("control-plane", etcd, apply, stood), cordoned), check.Unknown,
+			"the cordon of node worker is there after the trial, in the API, and the upgrade of node worker did not end"},
+		{"the mark of an upgrade that ended", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, done),
+			cordoned), check.Fail, "it bears the mark of step 2 of this trial, an upgrade"},
 		{"a node that was upgraded", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, done),
 			notReady), check.Fail, "The node worker (not Ready) is there after the trial"},
 		{"kubeadm writes etcd's manifest", "residue-audit", rewrittenTrial("control-plane", etcd, apply), check.Pass,

@@ -83,6 +83,10 @@ func (c *runner) toUpgrade(ctx context.Context, s plan.Step, in enclosing) (clus
 // node after the others.
 const drainLimit = 4 * time.Minute
 
+// uncordonLimit is how long the API server may refuse to uncordon: the new kubelet of a control plane starts it again,
+// and until it has read the roles it forbids everything.
+const uncordonLimit = 2 * time.Minute
+
 // drained runs a function while a node is drained. The drain is a fault: the node is made schedulable again even if the
 // harness is killed. A node without pods to evict is cordoned.
 func (c *runner) drained(
@@ -95,7 +99,7 @@ func (c *runner) drained(
 	def := drain(len(pods) > 0)
 	s.Fault = &plan.Fault{Name: def.Name, Hold: plan.Duration(time.Millisecond), Life: s.Bound}
 	g, release, err := c.guard(def, fault.Config{
-		Step: s, Env: env, During: during, Limits: fault.Limits{Confirm: drainLimit},
+		Step: s, Env: env, During: during, Limits: fault.Limits{Confirm: drainLimit, Heal: uncordonLimit},
 	})
 	if err != nil {
 		return err

@@ -255,6 +255,9 @@ func (s *Trial) OwnerOf(t history.Thing, run string) (who string, faults []strin
 		return fmt.Sprintf("it bears the mark of step %d of run %s, which is another", t.Step, t.Run), nil
 	}
 	for _, st := range s.Plan.AllSteps() {
+		if st.N == t.Step && st.Do == plan.ActionUpgrade {
+			return fmt.Sprintf("it bears the mark of step %d of this trial, an upgrade", t.Step), nil
+		}
 		if st.N == t.Step && st.Do == plan.ActionFault && st.Fault != nil {
 			name := fmt.Sprintf("step %d %s", st.N, st.Fault.Name)
 			return "it bears the mark of " + name + " of this trial", []string{name}

@@ -122,6 +122,13 @@ func Estimate(p plan.Plan) time.Duration {
 		if s.Fault != nil {
 			sum += s.Fault.Hold.D()
 		}
+		switch {
+		case s.Upgrade == nil:
+		case s.Upgrade.Node == plan.UpgradeControlPlane:
+			sum += 4 * time.Minute
+		default:
+			sum += time.Minute
+		}
 		if s.Await != nil {
 			sum += s.Await.Lasting.D() + s.Await.After.D()
 			if s.Await.For == plan.AwaitMoved && s.Bound.D() > forcedDetach {

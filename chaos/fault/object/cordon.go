@@ -88,8 +88,12 @@ func (m *mark) Inject(ctx context.Context) error {
 // Confirm shows the change and the taint.
 func (m *mark) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("Node %q to be %s and tainted", m.Node.Name(), m.what)
-	return awaitNode(ctx, m.Env, what, actBound, m.marked)
+	return awaitNode(ctx, m.Env, what, taintBound, m.marked)
 }
+
+// taintBound is how long the controller manager may take to add or remove a taint. One that was started again, as in an
+// upgrade, first waits until its lease has run out.
+const taintBound = 2 * time.Minute
 
 // state describes the change, the taint and the mark on a Node.
 func (m *mark) state(node *corev1.Node) string {
@@ -119,7 +123,7 @@ func (m *mark) Heal(ctx context.Context) error { return m.CarryOutOnControlPlane
 // ConfirmHealed shows that the change is gone, unless the Node had it before.
 func (m *mark) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("Node %q not to be %s any more", m.Node.Name(), m.what)
-	return awaitNode(ctx, m.Env, what, actBound, func(node *corev1.Node) (string, error) {
+	return awaitNode(ctx, m.Env, what, taintBound, func(node *corev1.Node) (string, error) {
 		if node == nil {
 			return "", fault.NotYet("there is none")
 		}

@@ -1,6 +1,7 @@
 package apiwatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,7 +92,8 @@ func (s *stream) run(ctx context.Context) {
 	case s.blind:
 		s.say(history.ObserverGap, history.Between(s.gapFrom, bootclock.Now()), s.why)
 	case s.version != "" && !s.open:
-		s.say(history.ObserverGap, history.Between(seen, bootclock.Now()), "the watch was not open at its end: "+s.why)
+		s.say(history.ObserverGap, history.Between(seen, bootclock.Now()),
+			"the watch was not open at its end: "+cmp.Or(s.why, "it was being opened"))
 	}
 	s.say(history.ObserverOff, history.Between(seen, bootclock.Now()), "stopped")
 }

@@ -83,13 +83,13 @@ func troubles() []plan.Scenario {
 			// The provisioner gives the claim back (rescheduling, CSI spec on CreateVolume and RESOURCE_EXHAUSTED), and
 			// the scheduler's bind fails after it has chosen a node.
 			Name: "bind-fails",
-			Summary: "A StatefulSet is scaled up while no disk can be made: a node is chosen, the claim is not bound, " +
-				"the scheduler begins anew, again and again; the pod comes up after it.",
+			Summary: "A StatefulSet is scaled up while no disk can be made: a node is chosen, the claim is not " +
+				"bound, the scheduler begins anew, again and again; the pod comes up after it.",
 			Build: func(r *rand.Rand) plan.Plan {
 				w := Light(replicas + 1)
 				w.Storage, w.Fencing, w.WhenScaled = plan.StorageSharedDisk, "single", plan.PolicyDelete
-				full := CSIPoint(plan.Params{"rpc": "CreateVolume", "act": "fail", "code": "ResourceExhausted", "every": true},
-					r.IntN(replicas), 6*time.Minute, observed(Scale(replicas+1)),
+				call := plan.Params{"rpc": "CreateVolume", "act": "fail", "code": "ResourceExhausted", "every": true}
+				full := CSIPoint(call, r.IntN(replicas), 6*time.Minute, observed(Scale(replicas+1)),
 					Await(plan.AwaitCreated, replicas, time.Minute), still(30*time.Second))
 				return Trial(w, Scale(replicas, Await(plan.AwaitClaimGone, replicas, time.Minute)), full, settled())
 			},

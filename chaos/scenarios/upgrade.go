@@ -99,7 +99,8 @@ func upgradeSkew(r *rand.Rand) plan.Plan {
 func halfWay(r *rand.Rand) []plan.Step {
 	return []plan.Step{
 		{Do: plan.ActionPause, Lasting: plan.Duration(time.Hour), Bound: plan.Duration(65 * time.Minute)},
-		Checksum("half-way"), Fault("kubelet-kill", r.IntN(3), 5*time.Second, 5*time.Minute), Load(60), Checksum("after"),
+		Checksum("half-way"), Fault("kubelet-kill", r.IntN(3), 5*time.Second, 5*time.Minute),
+		Load(60), Checksum("after"),
 	}
 }
 
@@ -125,14 +126,14 @@ func upgrades() []plan.Scenario {
 		},
 		{
 			Name: "upgrade-half-way",
-			Summary: "As upgrade, and for an hour two workers stay one minor version older than the rest; at its end a " +
-				"kubelet is killed.",
+			Summary: "As upgrade, and for an hour two workers stay one minor version older than the rest; at its end " +
+				"a kubelet is killed.",
 			Build: upgradeHalfWay,
 		},
 		{
 			Name: "upgrade-skew",
-			Summary: "The control plane is upgraded by three minor versions; for an hour the workers stay three minor " +
-				"versions older, at its end a kubelet is killed, and then they are replaced.",
+			Summary: "The control plane is upgraded by three minor versions; for an hour the workers stay three " +
+				"minor versions older, at its end a kubelet is killed, and then they are replaced.",
 			Build: upgradeSkew,
 		},
 		{

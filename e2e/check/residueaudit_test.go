@@ -196,7 +196,8 @@ func rewrittenMutations() []mutation {
 			})), check.Fail, "it bears the mark of step 7"},
 		{"the mark of an upgrade that did not end", "residue-audit", then(
 			rewrittenTrial("control-plane", etcd, apply, stood), cordoned), check.Unknown,
-			"the cordon of node worker is there after the trial, in the API, and the upgrade of node worker did not end"},
+			"the cordon of node worker is there after the trial, in the API, and the upgrade of node worker did not " +
+				"end"},
 		{"the mark of an upgrade that ended", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, done),
 			cordoned), check.Fail, "it bears the mark of step 2 of this trial, an upgrade"},
 		{"a node that was upgraded", "residue-audit", then(rewrittenTrial("control-plane", etcd, apply, done),

@@ -25,7 +25,7 @@ func anOrder() nodeagent.Order {
 }
 
 // play carries an order out with a runner that fails at the commands given, and returns the record.
-func play(t *testing.T, ctx context.Context, o nodeagent.Order, fails ...string) (nodeagent.OrderRecord, error) {
+func play(ctx context.Context, t *testing.T, o nodeagent.Order, fails ...string) (nodeagent.OrderRecord, error) {
 	t.Helper()
 	f := orderFile{path: filepath.Join(t.TempDir(), "order.json")}
 	if err := durable.WriteJSON(f.path, o); err != nil {
@@ -54,7 +54,7 @@ func words(r nodeagent.OrderRecord) string {
 
 func TestAnOrderIsCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := play(t, t.Context(), anOrder())
+		r, err := play(t.Context(), t, anOrder())
 		want := "act, look left, look right, look left, look right, look left, look right, end it"
 		if err != nil || !r.Over || words(r) != want {
 			t.Errorf("got %q, over %t, %v", words(r), r.Over, err)
@@ -70,7 +70,7 @@ func TestAnOrderThatIsEndedEndsItsAct(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			defer cancel()
-			r, _ := play(t, ctx, anOrder())
+			r, _ := play(ctx, t, anOrder())
 			if words(r) != want || r.Over != (want != "") {
 				t.Errorf("after %s: got %q, over %t", after, words(r), r.Over)
 			}
@@ -88,7 +88,7 @@ func TestAnOrderWhoseStepsFail(t *testing.T) {
 		"end":  {"act, look left, look right, look left, look right, look left, look right, end it", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r, err := play(t, t.Context(), anOrder(), fails)
+			r, err := play(t.Context(), t, anOrder(), fails)
 			if words(r) != want.words || r.Over != want.over || (err != nil) != (fails != "look") {
 				t.Errorf("%s fails: got %q, over %t, %v", fails, words(r), r.Over, err)
 			}

@@ -43,7 +43,8 @@ func TestNetworkFaultsOnARealCluster(t *testing.T) {
 		})
 	}
 	all := slices.DeleteFunc(definitions(), func(d fault.Definition) bool {
-		if !slices.Contains(d.Takes, plan.PartNetwork) && !slices.Contains([]string{"node-dark", "node-partition"}, d.Name) {
+		whole := slices.Contains([]string{"node-dark", "node-partition"}, d.Name)
+		if !slices.Contains(d.Takes, plan.PartNetwork) && !whole {
 			return true
 		}
 		reasons := kind.Capabilities().Lacks(d.Needs)

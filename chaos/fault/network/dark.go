@@ -32,18 +32,18 @@ const (
 
 // Dark cuts a node off from everything, the harness included; only the node's own pods still reach it and each other.
 //
-// The node carries the fault out alone: it has an order to cut, to probe meanwhile, and to end the cut. From outside the
-// cut is shown by the other nodes, which reach it no more, and by the lease. What the node saw is fetched afterwards; a
-// fault whose record cannot be fetched has failed. On a cluster of containers the harness still reaches the node
-// through the engine, and the fault is the same.
+// The node carries the fault out alone: it has an order to cut, to probe meanwhile, and to end the cut. From outside
+// the cut is shown by the other nodes, which reach it no more, and by the lease. What the node saw is fetched
+// afterwards; a fault whose record cannot be fetched has failed. On a cluster of containers the harness still reaches
+// the node through the engine, and the fault is the same.
 func Dark() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "node-dark",
 		Summary: "Cuts the victim's node off from every address but its own, the harness's too, IPv4 and IPv6.",
-		Shown: "No other node connects to it over any family, and its lease is not renewed while that of another node " +
-			"is. Its own probes, fetched afterwards, reached nothing all the time.",
-		Healed: "The node deletes the nftables table at the end of its order; all probes connect, the lease is renewed, " +
-			"and the node is Ready.",
+		Shown: "No other node connects to it over any family, and its lease is not renewed while that of another " +
+			"node is. Its own probes, fetched afterwards, reached nothing all the time.",
+		Healed: "The node deletes the nftables table at the end of its order; all probes connect, the lease is " +
+			"renewed, and the node is Ready.",
 		Needs:    []string{"nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "k/k#61832",
@@ -242,8 +242,8 @@ func darkFacts(node, table string, r nodeagent.OrderRecord) ([]fault.Fact, error
 	}
 	return []fault.Fact{
 		{Span: history.Between(began.Begin, began.End), Sentence: fmt.Sprintf("node %q cut itself off", node)},
-		{Span: span, Sentence: fmt.Sprintf("%s reached none of %s (%d rounds of probes); our rules cut %d packets", node,
-			strings.Join(probed, ", "), tried, lost)},
+		{Span: span, Sentence: fmt.Sprintf("%s reached none of %s (%d rounds of probes); our rules cut %d packets",
+			node, strings.Join(probed, ", "), tried, lost)},
 		{Span: history.Between(ended.Begin, ended.End), Sentence: fmt.Sprintf("node %q ended the cut", node)},
 	}, nil
 }

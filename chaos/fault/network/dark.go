@@ -136,6 +136,9 @@ func (d *dark) in() []way { return d.sides.ways()[len(d.sides.others):] }
 
 // Confirm shows the cut from outside, and ends at a fixed time after it.
 func (d *dark) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	if err := await.For(ctx, d.cutAt.Sub(d.Clock())+darkEvery/2); err != nil {
+		return nil, err // Before the cut there is nothing to probe.
+	}
 	facts, err := fault.All(ctx,
 		fault.Await("no probe to connect to the node", time.Second, cutBound+darkLead, d.connects(d.in(), rounds)),
 		d.LeaseSilent(&d.leases))

@@ -33,12 +33,7 @@ func (w *world) order(m *machine, argv []string, stdin string) (string, int) {
 			}))
 		}
 		m.order = o
-		later(o.Lead, func() {
-			w.step(m, o.Act)
-			for _, look := range o.Looks {
-				w.step(m, look)
-			}
-		})
+		later(o.Lead, func() { w.step(m, o.Act); w.looks(m) })
 		later(o.Lead+o.Lasts, func() { w.endOrder(m) })
 	case "end":
 		w.endOrder(m)
@@ -60,11 +55,19 @@ func (w *world) endOrder(m *machine) {
 		return
 	}
 	if len(m.order.record.Did) > 0 {
+		w.looks(m)
 		w.step(m, m.order.End)
 	}
 	m.order.record.Over = true
 	for _, t := range m.order.timers {
 		t.Stop()
+	}
+}
+
+// looks carries out the looks of a machine's order once, as the agent does again and again. The lock is held.
+func (w *world) looks(m *machine) {
+	for _, look := range m.order.Looks {
+		w.step(m, look)
 	}
 }
 

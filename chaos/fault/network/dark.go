@@ -27,6 +27,7 @@ const (
 	// darkHeld is how long the node stays dark after the hold, in which the cut is shown once more.
 	darkHeld  = 15 * time.Second
 	darkBack  = 25 * time.Second // How long a heal waits until the node can be reached; the guard tries twice.
+	darkBlind = 10 * time.Second // How long before the end the last probe of the node may be.
 	darkEvery = time.Second      // Between two rounds of the node's own probes.
 )
 
@@ -240,6 +241,9 @@ func darkFacts(node, table string, r nodeagent.OrderRecord) ([]fault.Fact, error
 		return nil, fmt.Errorf("node %q was not dark: it reached %s", node, strings.Join(reached, ", "))
 	case tried == 0 || len(probed) == 0:
 		return nil, fmt.Errorf("node %q did not probe anything while it was dark", node)
+	case ended.Begin.Sub(span.NotAfter) > darkBlind:
+		return nil, fmt.Errorf("node %q did not probe for the last %s in which it was to be dark", node,
+			ended.Begin.Sub(span.NotAfter).Round(time.Second))
 	case lost == 0:
 		return nil, errors.New("nothing was cut: our rules have counted no packet")
 	}

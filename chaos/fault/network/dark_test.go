@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/nodeagent"
 )
@@ -44,6 +45,10 @@ func TestWhatANodeSawInTheDark(t *testing.T) {
 	r = darkRecord("false", "3")
 	r.Did = slices.Delete(r.Did, 1, 2)
 	bad["did not probe anything"] = r
+	r = darkRecord("false", "3")
+	last := &r.Did[len(r.Did)-1]
+	last.Begin, last.End = last.Begin.Add(time.Minute), last.End.Add(time.Minute)
+	bad["did not probe for the last 1m0s"] = r
 	r = darkRecord("false", "3")
 	r.Did[2].Out = `{"nftables":[]}`
 	bad["is missing"] = r

@@ -111,6 +111,17 @@ func (l *FieldErrors) OneOf(at, what, value string, known ...string) bool {
 	return false
 }
 
+// SetOf adds an error for each value of a list that is not known or is there twice.
+func (l *FieldErrors) SetOf(at, what string, values []string, known ...string) {
+	for i, v := range values {
+		one := fmt.Sprintf("%s[%d]", at, i)
+		l.OneOf(one, what, v, known...)
+		if slices.Contains(values[:i], v) {
+			l.Add(one, "leave it out", "%q is there twice", v)
+		}
+	}
+}
+
 // unknown adds an error for a field that does not exist.
 func (l *FieldErrors) unknown(at, name, detail string, known []string) {
 	fix := "leave it out"

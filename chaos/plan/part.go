@@ -29,6 +29,7 @@ const (
 	PartService     Part = "service"     // Whether the node is said to be in service.
 	PartPod         Part = "pod"         // The victim's pod.
 	PartClaim       Part = "claim"       // The victim's claim.
+	PartRequests    Part = "requests"    // What the API server takes from the node's kubelet.
 )
 
 // Parts of the cluster, whatever the victim.
@@ -53,7 +54,7 @@ func machineParts() []Part {
 }
 
 func objectParts() []Part {
-	return []Part{PartObject, PartSchedulable, PartService, PartPod, PartClaim}
+	return []Part{PartObject, PartSchedulable, PartService, PartPod, PartClaim, PartRequests}
 }
 
 // apiParts are the parts that the API needs.
@@ -71,7 +72,7 @@ func OnControlPlane(parts []Part) bool {
 func hurtsNode(parts []Part) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool {
 		machine := slices.Contains(machineParts(), p) && p != PartContainer
-		return machine || p == PartObject || p == PartSchedulable || p == PartService
+		return machine || p == PartObject || p == PartSchedulable || p == PartService || p == PartRequests
 	})
 }
 

@@ -347,6 +347,22 @@ func kubeletCases() []plan.Case {
 			Control:  true,
 		},
 		{
+			// A restarted kubelet takes one pass over its pods for all that there is to mount, although it could not
+			// read a pod's claim in it, and unmounts the rest (Run in pkg/kubelet/volumemanager/populator). It mounts
+			// the volumes again once it can read the claims.
+			Name:    "k8s-120150",
+			Finding: plan.Sign{Check: "unpublish-in-use", Says: "while it was in use"},
+			Summary: "The kubelet is killed, and the API server fails its first questions about claims: it unmounts " +
+				"the volumes of pods that run.",
+			Build: func(r *rand.Rand) plan.Plan {
+				blind := claimsUnread(0, 6*time.Minute, Fault("kubelet-kill", 0, time.Second, 2*time.Minute), Load(20))
+				blind.Fault.Hold = plan.Duration(30 * time.Second) // The API server waits seconds for the webhook.
+				return diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Checksum("before"), blind,
+					still(30*time.Second), Load(50), readBack(), Checksum("after"))
+			},
+			Report: "kubernetes/kubernetes issue 120150",
+		},
+		{
 			// A restarted kubelet learns from vol_data.json which volumes are mounted for pods. What it cannot read it
 			// neither unpublishes nor unstages, and the volume is not in volumesInUse (reconstruct.go in
 			// pkg/kubelet/volumemanager/reconciler).

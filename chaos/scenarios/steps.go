@@ -101,6 +101,12 @@ func CSIPoint(call plan.Params, ordinal int, bound time.Duration, during ...plan
 	return With(Within("csi-point", ordinal, bound, during...), plan.Params{"csi": call})
 }
 
+// claimsUnread has the API server fail what a node's kubelet asks about claims.
+func claimsUnread(ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
+	return With(Within("kubelet-reject", ordinal, bound, during...),
+		plan.Params{"resources": []string{"persistentvolumeclaims"}, "verbs": []string{"get"}})
+}
+
 // deletePod deletes a pod, whether or not another can come.
 func deletePod(ordinal int) plan.Step {
 	return plan.Step{Do: plan.ActionDeletePod, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}

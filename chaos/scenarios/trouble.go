@@ -95,17 +95,36 @@ func troubles() []plan.Scenario {
 			},
 		},
 		{
+			// The node is well, and the API server does not take what its kubelet says. So volumesInUse stays as it
+			// was, and what the kubelet has unmounted waits six minutes until it is detached.
+			Name: "heartbeats-lost",
+			Summary: "The API server takes no lease and no status from a node that is well: the node is not Ready, " +
+				"its pod is evicted, its kubelet ends it and unmounts its volume, which is detached six minutes later.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w, lost := Disk(replicas, "single"), r.IntN(replicas)
+				w.EvictAfter = plan.Duration(30 * time.Second)
+				unheard := With(Within("kubelet-reject", lost, 20*time.Minute,
+					Await(plan.AwaitNotReady, lost, 3*time.Minute), Await(plan.AwaitMoved, lost, 12*time.Minute),
+					Load(60), Checksum("moved")),
+					plan.Params{"resources": []string{"leases", "nodes/status"}, "verbs": []string{"patch", "update"}})
+				return Trial(w, Load(100), Checksum("before"), unheard, Load(60), readBack(), Checksum("after"))
+			},
+		},
+		{
 			// The claim goes when its pod goes, and with it the way back to its rows: so its deletion comes last.
 			Name: "object-trouble",
-			Summary: "A node is drained, a quota keeps a deleted pod from coming back for a while, and a claim is " +
+			Summary: "A node is drained, a quota keeps a deleted pod from coming back for a while, the API server " +
+				"fails what a node's kubelet asks about claims while a pod comes back there, and a claim is " +
 				"deleted under its MySQL instance: claim and volume stay while the instance writes.",
 			Build: func(r *rand.Rand) plan.Plan {
-				missing := r.IntN(replicas)
+				missing, blind := r.IntN(replicas), r.IntN(replicas)
+				unread := claimsUnread(blind, 5*time.Minute, deletePod(blind),
+					Await(plan.AwaitScheduled, blind, time.Minute), Load(40))
 				return Trial(MySQL(replicas), Load(100), Checksum("before"),
 					Fault("drain", r.IntN(replicas), 10*time.Second, 5*time.Minute), Load(60), Checksum("after"),
 					Within("pod-quota", missing, 5*time.Minute, deletePod(missing),
 						Await(plan.AwaitGone, missing, time.Minute), Load(40)),
-					Load(60), Checksum("after"),
+					Load(60), Checksum("after"), unread, Load(60), Checksum("after"),
 					Fault("claim-delete", r.IntN(replicas), 10*time.Second, 3*time.Minute), Load(60), readBack(),
 					Checksum("settled"))
 			},

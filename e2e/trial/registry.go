@@ -49,6 +49,7 @@ func AllParts() Parts {
 		Faults: append(controlplane.Components(),
 			chaosmesh.Experiment(),
 			controlplane.ForceDetachOff(),
+			controlplane.KubeletReject(),
 			network.Bandwidth(),
 			network.Dark(),
 			network.DNSBlock(),

@@ -23,32 +23,44 @@ var errSet = errors.New("it is set already")
 const manifestMode = "0600"
 
 // withFlag returns the kube-controller-manager's manifest with the flag on its command line. It is an error if the flag
-// is set already, and if the manifest has a field that the API's types would drop.
+// is set already.
 func withFlag(manifest []byte) ([]byte, error) {
-	var pod corev1.Pod
-	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
-		return nil, fmt.Errorf("read manifest of %q: %w", manager, err)
-	}
-	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == manager })
-	if i < 0 {
-		return nil, fmt.Errorf("read manifest of %q: its pod has no container of that name", manager)
-	}
-	c := &pod.Spec.Containers[i]
-	set := flag + "=true"
-	for _, args := range []*[]string{&c.Command, &c.Args} {
-		if slices.Contains(*args, set) || slices.Contains(*args, flag) {
+	return edit(manifest, manager, func(args []string) ([]string, error) {
+		set := flag + "=true"
+		if slices.Contains(args, set) || slices.Contains(args, flag) {
 			return nil, fmt.Errorf("set %s of %q: %w", set, manager, errSet)
 		}
-		*args = slices.DeleteFunc(*args, func(a string) bool { return strings.HasPrefix(a, flag+"=") })
+		args = slices.DeleteFunc(args, func(a string) bool { return strings.HasPrefix(a, flag+"=") })
+		return append(args, set), nil
+	})
+}
+
+// edit returns a component's manifest with another command line. It is an error if the manifest has a field that the
+// API's types would drop.
+func edit(manifest []byte, component string, change func(args []string) ([]string, error)) ([]byte, error) {
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
+		return nil, fmt.Errorf("read manifest of %q: %w", component, err)
 	}
-	if len(c.Args) > 0 || len(c.Command) == 0 {
-		c.Args = append(c.Args, set)
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == component })
+	if i < 0 {
+		return nil, fmt.Errorf("read manifest of %q: its pod has no container of that name", component)
+	}
+	c := &pod.Spec.Containers[i]
+	line := slices.Concat(c.Command, c.Args)
+	words := min(len(c.Command), 1) // The program is not an argument.
+	args, err := change(line[words:])
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Args) == 0 && words == 1 {
+		c.Command = append(line[:words:words], args...)
 	} else {
-		c.Command = append(c.Command, set)
+		c.Command, c.Args = line[:words:words], args
 	}
 	changed, err := yaml.Marshal(&pod)
 	if err != nil {
-		return nil, fmt.Errorf("write manifest of %q: %w", manager, err)
+		return nil, fmt.Errorf("write manifest of %q: %w", component, err)
 	}
 	return changed, nil
 }

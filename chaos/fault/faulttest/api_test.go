@@ -37,6 +37,7 @@ type objects struct {
 	busy     int                     // So many updates are refused: somebody else was quicker.
 	moved    bool                    // A Node that registers anew gets another pod range.
 	lost     bool                    // No controller makes another pod.
+	forbids  bool                    // Nobody may ask in another's name.
 }
 
 const (

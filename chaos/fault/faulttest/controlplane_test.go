@@ -53,6 +53,9 @@ func (w *world) makePrograms(m *machine) {
 	ports := map[string]int{managerName: 10257, "kube-scheduler": 10259, "kube-apiserver": 6443, "etcd": 2381}
 	for i, name := range slices.Sorted(maps.Keys(ports)) {
 		manifest := strings.ReplaceAll(managerManifest, managerName, name)
+		if name == "kube-apiserver" {
+			manifest = strings.Replace(manifest, "--leader-elect=true", "--authorization-mode=Node,RBAC", 1)
+		}
 		m.files[undo.ManifestDir+name+".yaml"] = manifest
 		m.programs = append(m.programs, &staticPod{
 			name: name, port: ports[name], pid: 580 + i, args: commandOf(manifest), began: w.begin.Add(-warmUp),

@@ -290,8 +290,8 @@ func componentOf(def fault.Definition) string {
 // lifeOf is the life of a fault for a harness that is killed at a point.
 func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 	quick := []string{
-		"cordon", "drain", "node-delete", "node-isolate", "out-of-service", "packet-loss", "pod-partition", "pod-quota",
-		"runtime-stop",
+		"cordon", "drain", "kubelet-reject", "node-delete", "node-isolate", "out-of-service", "packet-loss",
+		"pod-partition", "pod-quota", "runtime-stop",
 	}
 	switch {
 	case at.Stage == history.StageInjected && (def.Name == "apiserver-stop" || between(def)):

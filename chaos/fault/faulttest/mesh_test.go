@@ -103,8 +103,11 @@ func (d meshKinds) RESTClient() rest.Interface {
 	}
 }
 
-// answerMesh is the API server for the objects of Chaos Mesh.
+// answerMesh is the API server for the objects of Chaos Mesh, and for requests in the name of others.
 func (w *world) answerMesh(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Impersonate-User") != "" {
+		return w.answerOther(r)
+	}
 	name := path.Base(r.URL.Path)
 	var body []byte
 	if r.Body != nil {

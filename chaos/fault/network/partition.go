@@ -3,7 +3,6 @@ package network
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -47,13 +46,7 @@ type partitionParams struct {
 }
 
 func (p partitionParams) Validate(plan.Setting) (errs plan.FieldErrors) {
-	for i, family := range p.Families {
-		at := fmt.Sprintf("families[%d]", i)
-		errs.OneOf(at, "address family", family, "ipv4", "ipv6")
-		if slices.Contains(p.Families[:i], family) {
-			errs.Add(at, "leave it out", "%q is there twice", family)
-		}
-	}
+	errs.SetOf("families", "address family", p.Families, "ipv4", "ipv6")
 	p.validate(&errs)
 	return errs
 }

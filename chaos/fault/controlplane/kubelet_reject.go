@@ -1,0 +1,354 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/clusters/nodefile"
+)
+
+// KubeletReject has the API servers fail chosen requests of the victim's kubelet with status 500. They ask a webhook
+// first that does not answer, for these requests only, and failing that is a refusal (AuthorizationConfiguration, KEP
+// 3221). Every API server is restarted for it, and again at the end.
+func KubeletReject() fault.Definition {
+	return fault.Define(fault.Definition{
+		Name:    "kubelet-reject",
+		Summary: "Has the API server fail chosen requests of the victim's kubelet; it restarts for that, and after.",
+		Shown:   "The same requests, made in the kubelet's name, are answered with 500, which names our webhook.",
+		Healed:  "The API server's manifest is restored, and such requests are not failed any more.",
+		Needs:   componentNeeds(),
+		// What the kubelet cannot read or write does not happen on its node.
+		Takes:    []plan.Part{plan.PartRequests},
+		Upstream: "k/k#120150",
+		Manifest: true,
+		Example:  plan.Params{"resources": []string{"persistentvolumeclaims"}, "verbs": []string{"get"}},
+	}, func(p rejectParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &kubeletReject{Env: env, rejectParams: p}, nil
+	})
+}
+
+type rejectParams struct {
+	Resources []string `json:"resources"`
+	Verbs     []string `json:"verbs,omitempty"` // Empty is all.
+}
+
+// askable are the resources that a kubelet asks for, with where they are. NAMESPACE is that of the workload.
+func askable() map[string]string {
+	return map[string]string{
+		"configmaps":             "api/v1/namespaces/NAMESPACE/configmaps",
+		"csidrivers":             "apis/storage.k8s.io/v1/csidrivers",
+		"csinodes":               "apis/storage.k8s.io/v1/csinodes",
+		"leases":                 "apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases",
+		"nodes":                  "api/v1/nodes",
+		"nodes/status":           "api/v1/nodes",
+		"persistentvolumeclaims": "api/v1/namespaces/NAMESPACE/persistentvolumeclaims",
+		"persistentvolumes":      "api/v1/persistentvolumes",
+		"pods":                   "api/v1/namespaces/NAMESPACE/pods",
+		"pods/status":            "api/v1/namespaces/NAMESPACE/pods",
+		"secrets":                "api/v1/namespaces/NAMESPACE/secrets",
+		"volumeattachments":      "apis/storage.k8s.io/v1/volumeattachments",
+	}
+}
+
+// methods are the verbs, with their methods. A watch is none of them: one that is open stays.
+func methods() map[string]string {
+	return map[string]string{
+		"get": http.MethodGet, "list": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut,
+		"patch": http.MethodPatch, "delete": http.MethodDelete,
+	}
+}
+
+// Validate checks that resources and verbs are known, and that a status is not listed, created or deleted.
+func (p rejectParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	known := slices.Sorted(maps.Keys(askable()))
+	if len(p.Resources) == 0 {
+		errs.Add("resources", "use some of "+strings.Join(known, ", "), "is empty")
+	}
+	errs.SetOf("resources", "resource", p.Resources, known...)
+	errs.SetOf("verbs", "verb", p.Verbs, slices.Sorted(maps.Keys(methods()))...)
+	return errs
+}
+
+func (p rejectParams) verbs() []string {
+	if len(p.Verbs) == 0 {
+		return slices.Sorted(maps.Keys(methods()))
+	}
+	return p.Verbs
+}
+
+// question is a kind of request that must fail.
+type question struct{ verb, resource string }
+
+func (q question) String() string { return q.verb + " " + q.resource }
+
+// questions are all kinds.
+func (p rejectParams) questions() []question {
+	var all []question
+	for _, r := range p.Resources {
+		for _, v := range p.verbs() {
+			all = append(all, question{v, r})
+		}
+	}
+	return all
+}
+
+// rejectEvery is the interval of questions to the API server.
+const rejectEvery = 500 * time.Millisecond
+
+type kubeletReject struct {
+	fault.Env
+	rejectParams
+	leases fault.Leases // As of the heal.
+}
+
+// user is the kubelet's name at the API server.
+func (k *kubeletReject) user() string { return "system:node:" + k.Node.Name() }
+
+// authorization and webhook are the paths of the API server's configuration and of how it reaches the webhook, in the
+// directory that kubeadm gives it.
+func (k *kubeletReject) authorization() string {
+	return "/etc/kubernetes/pki/" + k.Owner.Name() + ".yaml"
+}
+func (k *kubeletReject) webhook() string { return "/etc/kubernetes/pki/" + k.Owner.Name() + ".conf" }
+
+func theAPIServer() component {
+	all := components()
+	return all[slices.IndexFunc(all, func(c component) bool { return c.part == plan.PartAPIServer })]
+}
+
+// Undo restores the manifests and removes the configuration.
+func (k *kubeletReject) Undo(ctx context.Context) ([]undo.Task, error) {
+	nodes, err := k.ControlPlane(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := manifestsBack(ctx, nodes, k.Owner, theAPIServer().manifest())
+	files := []string{k.authorization(), k.webhook()}
+	for i := range tasks {
+		tasks[i].Actions = append(tasks[i].Actions, undo.Command("rm", "-f", files[0], files[0]+".new", files[1],
+			files[1]+".new"))
+	}
+	return tasks, err
+}
+
+// Inject gives every API server the configuration.
+func (k *kubeletReject) Inject(ctx context.Context) error {
+	return eachControlNode(ctx, k.Env, func(n clusters.Node) error {
+		manifest, err := clusters.Run(ctx, n, "cat", undo.ManifestDir+theAPIServer().manifest())
+		if err != nil {
+			return fmt.Errorf("read manifest of the API server: %w", err)
+		}
+		modes, err := modesOf([]byte(manifest))
+		if err != nil {
+			return err
+		}
+		config, err := k.config(modes)
+		if err != nil {
+			return err
+		}
+		for _, f := range []struct {
+			path    string
+			content []byte
+		}{{k.authorization(), config}, {k.webhook(), []byte(k.connection())}} {
+			if _, err := nodefile.Place(ctx, n, f.path, f.content, manifestMode); err != nil {
+				return fmt.Errorf("configure the API server: %w", err)
+			}
+		}
+		return swap(ctx, n, k.Owner, theAPIServer().manifest(), k.configured)
+	})
+}
+
+const (
+	modeFlag   = "--authorization-mode="
+	configFlag = "--authorization-config="
+)
+
+// configured returns the API server's manifest with our configuration instead of the modes.
+func (k *kubeletReject) configured(manifest []byte) ([]byte, error) {
+	return edit(manifest, theAPIServer().name, func(args []string) ([]string, error) {
+		i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, modeFlag) })
+		if i >= 0 {
+			args[i] = configFlag + k.authorization()
+		}
+		return args, nil
+	})
+}
+
+// modesOf returns the modes of an API server. It is an error if they are not in its flags.
+func modesOf(manifest []byte) (modes []string, err error) {
+	_, err = edit(manifest, theAPIServer().name, func(args []string) ([]string, error) {
+		for _, a := range args {
+			if list, found := strings.CutPrefix(a, modeFlag); found {
+				modes = strings.Split(list, ",")
+			}
+		}
+		return args, nil
+	})
+	unknown := slices.ContainsFunc(modes, func(m string) bool { return m != "Node" && m != "RBAC" })
+	if err == nil && (len(modes) == 0 || unknown) {
+		err = fmt.Errorf("configure the API server: its flags say %s%s; want Node and RBAC", modeFlag,
+			strings.Join(modes, ","))
+	}
+	return modes, err
+}
+
+// config returns the API server's AuthorizationConfiguration.
+func (k *kubeletReject) config(modes []string) ([]byte, error) {
+	quoted := func(all []string) string {
+		var list []string
+		for _, one := range all {
+			list = append(list, strconv.Quote(one))
+		}
+		return "[" + strings.Join(list, ", ") + "]"
+	}
+	const asked = "request.resourceAttributes."
+	authorizers := []any{map[string]any{"type": "Webhook", "name": k.Owner.Name(), "webhook": map[string]any{
+		"timeout": "3s", "failurePolicy": "Deny", "subjectAccessReviewVersion": "v1",
+		"matchConditionSubjectAccessReviewVersion": "v1", "authorizedTTL": "1s", "unauthorizedTTL": "1s",
+		"connectionInfo": map[string]any{"type": "KubeConfigFile", "kubeConfigFile": k.webhook()},
+		"matchConditions": []any{
+			map[string]any{"expression": "request.user == " + strconv.Quote(k.user())},
+			map[string]any{"expression": "has(request.resourceAttributes)"},
+			map[string]any{"expression": asked + "verb in " + quoted(k.verbs())},
+			map[string]any{"expression": "(" + asked + `subresource == "" ? ` + asked + "resource : " + asked +
+				`resource + "/" + ` + asked + "subresource) in " + quoted(k.Resources)},
+		},
+	}}}
+	for _, m := range modes {
+		authorizers = append(authorizers, map[string]any{"type": m, "name": strings.ToLower(m)})
+	}
+	config, err := yaml.Marshal(map[string]any{
+		"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration", "authorizers": authorizers,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the API server's configuration: %w", err)
+	}
+	return config, nil
+}
+
+// connection returns the kubeconfig of a webhook that nobody answers; its path names the owner.
+func (k *kubeletReject) connection() string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: nobody, cluster: {server: "https://127.0.0.1:1/%s"}}]
+contexts: [{name: nobody, context: {cluster: nobody, user: nobody}}]
+users: [{name: nobody}]
+current-context: nobody
+`, k.Owner.Name())
+}
+
+// fails asks once in the kubelet's name, and reports whether the API server failed it for the want of our webhook. A
+// write is a dry run, of an object that there is not.
+func (k *kubeletReject) fails(ctx context.Context, q question) (bool, error) {
+	url := strings.ReplaceAll(askable()[q.resource], "NAMESPACE", k.Namespace)
+	if q.verb != "list" && q.verb != "create" {
+		url += "/" + k.Owner.Name()
+	}
+	if _, sub, found := strings.Cut(q.resource, "/"); found {
+		url = path.Join(url, sub)
+	}
+	request := k.Kube.Discovery().RESTClient().Verb(methods()[q.verb]).AbsPath(url).MaxRetries(0).
+		SetHeader("Impersonate-User", k.user()).SetHeader("Impersonate-Group", "system:nodes", "system:authenticated")
+	if methods()[q.verb] != http.MethodGet {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	err := request.Do(ctx).Error()
+	var status *apierrors.StatusError
+	switch {
+	case err == nil:
+		return false, nil
+	case strings.Contains(err.Error(), k.Owner.Name()) && apierrors.IsInternalError(err):
+		return true, nil
+	case errors.As(err, &status) && status.ErrStatus.Code < http.StatusInternalServerError &&
+		!strings.Contains(status.ErrStatus.Message, "impersonate"):
+		return false, nil // It was taken, whatever it was answered.
+	}
+	return false, fmt.Errorf("ask to %s as %s: %w", q, k.user(), err)
+}
+
+// Confirm shows that every such request fails.
+func (k *kubeletReject) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	return fault.Until(ctx, "the API server to fail requests of "+k.user(), rejectEvery, healedBound, k.Held)
+}
+
+// Held asks once of each kind.
+func (k *kubeletReject) Held(ctx context.Context) ([]fault.Fact, error) { return k.ask(ctx, true) }
+
+// ask checks that requests of every kind fail, or that none does.
+func (k *kubeletReject) ask(ctx context.Context, want bool) ([]fault.Fact, error) {
+	begin := k.Clock()
+	is := map[bool]string{true: "fails", false: "does not fail"}
+	var names []string
+	for _, q := range k.questions() {
+		failed, err := k.fails(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if failed != want {
+			return nil, fault.NotYet("the API server %s a request of %s to %s", is[failed], k.user(), q)
+		}
+		names = append(names, q.String())
+	}
+	return k.Saw(begin, "the API server %s requests of %s to %s", is[want], k.user(), strings.Join(names, ", ")), nil
+}
+
+// Heal restores the manifests, and notes the leases: a renewal since then was taken.
+func (k *kubeletReject) Heal(ctx context.Context) error {
+	err := k.CarryOutOnControlPlane(ctx)
+	if _, failed := k.NoteLeases(&k.leases)(ctx); failed != nil {
+		k.Log.Info("read leases after the heal", "error", failed) // The API server restarts: any later renewal counts.
+	}
+	return err
+}
+
+// ConfirmHealed shows that every API server has its manifest back, that no such request fails, and that the node is
+// Ready and no taint says otherwise: a controller manager that restarted too takes it away some seconds later.
+func (k *kubeletReject) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+	taken := func(ctx context.Context) ([]fault.Fact, error) { return k.ask(ctx, false) }
+	return fault.All(ctx,
+		fault.Await("the API server not to fail requests of "+k.user(), rejectEvery, healedBound, k.plain, taken),
+		k.NodeBack(&k.leases),
+		fault.Await("the taints of node "+k.Node.Name()+" to go", rejectEvery, healedBound,
+			fault.Judged(k.Env, k.ReadNode, untainted)))
+}
+
+// untainted checks that no taint says that a node is not Ready.
+func untainted(node *corev1.Node) (string, error) {
+	if node == nil {
+		return "", fault.NotYet("there is no Node")
+	}
+	for _, t := range node.Spec.Taints {
+		if t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady {
+			return "", fault.NotYet("it has the taint %s", t.ToString())
+		}
+	}
+	return fmt.Sprintf("no taint says that node %q is not Ready", node.Name), nil
+}
+
+// plain checks that no API server is configured by us.
+func (k *kubeletReject) plain(ctx context.Context) ([]fault.Fact, error) {
+	return nil, eachControlNode(ctx, k.Env, func(n clusters.Node) error {
+		manifest, err := clusters.Run(ctx, n, "cat", undo.ManifestDir+theAPIServer().manifest())
+		if err == nil && strings.Contains(manifest, k.authorization()) {
+			err = fault.NotYet("the API server of node %q is configured to", n.Name())
+		}
+		return err
+	})
+}

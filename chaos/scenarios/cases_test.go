@@ -22,7 +22,7 @@ func known() plan.Caps {
 		Workloads: caps.Workloads,
 		Faults: append(caps.Faults, plan.FaultCaps{Name: "node-partition", Check: plan.Names("families")},
 			plan.FaultCaps{Name: "etcd-freeze", Check: plan.Names("upgraded")},
-			plan.FaultCaps{Name: "kubelet-reject", Check: plan.Names("resources", "verbs")},
+			plan.FaultCaps{Name: "api-reject", Check: plan.Names("of", "resources", "verbs")},
 			plan.FaultCaps{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk},
 			plan.FaultCaps{Name: "volume-record-lost", Storage: plan.StorageSharedDisk}),
 	}

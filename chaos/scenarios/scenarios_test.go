@@ -51,7 +51,7 @@ func caps() plan.Caps {
 			{Name: "node-pause", Takes: []plan.Part{plan.PartNode}},
 			{Name: "node-crash", Takes: []plan.Part{plan.PartNode}},
 			{Name: "claim-delete"}, {Name: "pod-quota"},
-			{Name: "kubelet-reject", Check: plan.Names("resources", "verbs")},
+			{Name: "api-reject", Check: plan.Names("of", "resources", "verbs")},
 			{Name: "csi-point", Check: plan.Names("csi"), Storage: plan.StorageSharedDisk},
 		},
 		Workloads: []string{"ledger", "light"},

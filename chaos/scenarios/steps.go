@@ -101,10 +101,19 @@ func CSIPoint(call plan.Params, ordinal int, bound time.Duration, during ...plan
 	return With(Within("csi-point", ordinal, bound, during...), plan.Params{"csi": call})
 }
 
+// rejected has the API server fail a client's requests; an empty one is the kubelet of the ordinal's node.
+func rejected(client string, ordinal int, bound time.Duration, resources, verbs []string, during ...plan.Step,
+) plan.Step {
+	params := plan.Params{"resources": resources, "verbs": verbs}
+	if client != "" {
+		params["of"] = client
+	}
+	return With(Within("api-reject", ordinal, bound, during...), params)
+}
+
 // claimsUnread has the API server fail what a node's kubelet asks about claims.
 func claimsUnread(ordinal int, bound time.Duration, during ...plan.Step) plan.Step {
-	return With(Within("kubelet-reject", ordinal, bound, during...),
-		plan.Params{"resources": []string{"persistentvolumeclaims"}, "verbs": []string{"get"}})
+	return rejected("", ordinal, bound, []string{"persistentvolumeclaims"}, []string{"get"}, during...)
 }
 
 // deletePod deletes a pod, whether or not another can come.

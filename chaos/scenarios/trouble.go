@@ -95,6 +95,20 @@ func troubles() []plan.Scenario {
 			},
 		},
 		{
+			// The scheduler writes the node that it chose into the claim before it binds the pod.
+			Name: "bind-refused",
+			Summary: "A StatefulSet is scaled up while the API server takes no claim from the scheduler: the pod " +
+				"stays Pending, again and again; it comes up after it.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w := Light(replicas + 1)
+				w.Storage, w.Fencing, w.WhenScaled = plan.StorageSharedDisk, "single", plan.PolicyDelete
+				refused := rejected("scheduler", r.IntN(replicas), 8*time.Minute, []string{"persistentvolumeclaims"},
+					[]string{"patch", "update"}, observed(Scale(replicas+1)),
+					Await(plan.AwaitCreated, replicas, time.Minute), still(30*time.Second))
+				return Trial(w, Scale(replicas, Await(plan.AwaitClaimGone, replicas, time.Minute)), refused, settled())
+			},
+		},
+		{
 			// The node is well, and the API server does not take what its kubelet says. So volumesInUse stays as it
 			// was, and what the kubelet has unmounted waits six minutes until it is detached.
 			Name: "heartbeats-lost",
@@ -103,10 +117,9 @@ func troubles() []plan.Scenario {
 			Build: func(r *rand.Rand) plan.Plan {
 				w, lost := Disk(replicas, "single"), r.IntN(replicas)
 				w.EvictAfter = plan.Duration(30 * time.Second)
-				unheard := With(Within("kubelet-reject", lost, 20*time.Minute,
-					Await(plan.AwaitNotReady, lost, 3*time.Minute), Await(plan.AwaitMoved, lost, 12*time.Minute),
-					Load(60), Checksum("moved")),
-					plan.Params{"resources": []string{"leases", "nodes/status"}, "verbs": []string{"patch", "update"}})
+				unheard := rejected("", lost, 20*time.Minute, []string{"leases", "nodes/status"},
+					[]string{"patch", "update"}, Await(plan.AwaitNotReady, lost, 3*time.Minute),
+					Await(plan.AwaitMoved, lost, 12*time.Minute), Load(60), Checksum("moved"))
 				return Trial(w, Load(100), Checksum("before"), unheard, Load(60), readBack(), Checksum("after"))
 			},
 		},

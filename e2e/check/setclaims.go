@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -189,50 +190,83 @@ func (j *setJudge) survive() {
 	}
 }
 
-// leave demands that the claims of scaled-down ordinals and of a deleted StatefulSet are deleted if the policy says so.
+// leave demands that the claims of scaled-down ordinals and of a deleted StatefulSet are deleted if the policy says so,
+// also when the StatefulSet wants them again later.
 func (j *setJudge) leave() {
 	bound := j.trial.Plan.Bounds.Settle.D()
-	end := min(j.until, j.watch.Alive)
 	for _, key := range keys(j.objects.Claims.ByKey) {
 		ordinal, ok := j.set.ClaimOrdinal(key)
-		last := j.objects.Claims.Latest(key)
-		if !ok || last.Deleting() || last.Guessed() || j.late(last.Event) || len(j.set.Versions) == 0 {
+		if !ok {
 			continue
 		}
-		from := max(j.unwanted(ordinal), last.Event.Span.NotAfter)
-		if from == world.Forever || end.Sub(from) < bound || j.controlHurt(history.Between(from, end)) ||
-			j.watch.Blind(from, end, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
-			continue
+		for _, u := range j.unwanted(ordinal) {
+			claim := j.claimAt(key, u.version)
+			if claim == nil || claim.Deleting() || claim.Guessed() || j.late(claim.Event) {
+				continue
+			}
+			from := max(u.from, claim.Event.Span.NotAfter)
+			if u.until.Sub(from) < bound || j.controlHurt(history.Between(from, u.until)) ||
+				j.watch.Blind(from, u.until, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
+				continue
+			}
+			j.breaks("claim "+claim.Name(), history.Between(from, u.until), []int64{claim.Event.ID, u.event},
+				"Claim %s was still there at %s, %s after its ordinal was unwanted and its pod gone, although the "+
+					"policy is to delete it.", claim.Name(), j.clock(u.until), u.until.Sub(from))
 		}
-		st := j.set.Versions[len(j.set.Versions)-1]
-		j.breaks("claim "+last.Name(), history.Between(from, end), []int64{last.Event.ID, st.Event.ID}, "Claim %s was "+
-			"still there at %s, %s after its ordinal was unwanted and its pod gone, although the policy is to delete "+
-			"it.", last.Name(), j.clock(end), end.Sub(from))
 	}
 }
 
-// unwanted returns since when the policy demands that an ordinal has no claim and its last pod is gone; Forever if it
-// does not, or if the last pod was gone before the policy was set: no controller deletes such a claim.
-func (j *setJudge) unwanted(ordinal int) history.Time {
-	since, ended := world.Forever, false
-	for _, st := range slices.Backward(j.set.Versions) {
-		goes := st.Deleting() && st.Spec.Demand.DeleteDeleted ||
-			!st.Deleting() && !st.Spec.Demand.Wants(ordinal) && st.Spec.Demand.DeleteScaled
-		if !goes || st.Guessed() {
-			break
-		}
-		since = st.Event.Span.NotAfter
+// unwanted is a time in which the policy demands that an ordinal has no claim, and its last pod is gone.
+type unwanted struct {
+	from, until history.Time
+	version     uint64 // The last resourceVersion before the ordinal is wanted again.
+	event       int64  // Of the last state of the StatefulSet in it.
+}
+
+// unwanted returns these times. One that no pod's end falls into is not among them: no controller deletes such a claim.
+func (j *setJudge) unwanted(ordinal int) []unwanted {
+	goes := func(st *world.StatefulSet) bool {
+		demand := st.Spec.Demand
+		return !st.Guessed() && (st.Deleting() && demand.DeleteDeleted ||
+			!st.Deleting() && !demand.Wants(ordinal) && demand.DeleteScaled)
 	}
+	var all []unwanted
+	for i, st := range j.set.Versions {
+		if !goes(st) {
+			continue
+		}
+		if i == 0 || !goes(j.set.Versions[i-1]) {
+			all = append(all, unwanted{from: st.Event.Span.NotAfter})
+		}
+		last := &all[len(all)-1]
+		last.event, last.version, last.until = st.Event.ID, math.MaxUint64, min(j.until, j.watch.Alive)
+		if i+1 < len(j.set.Versions) {
+			next := j.set.Versions[i+1]
+			last.version, last.until = next.Version-1, next.Event.Span.NotBefore
+		}
+	}
+	var emptied []unwanted
+	for _, u := range all {
+		if j.emptied(ordinal, &u) {
+			emptied = append(emptied, u)
+		}
+	}
+	return emptied
+}
+
+// emptied moves the begin of a time to where the ordinal's last pod is gone, and reports whether one went in it.
+func (j *setJudge) emptied(ordinal int, u *unwanted) bool {
+	went := false
 	for _, l := range j.set.ByOrdinal[ordinal] {
-		if l.End == nil {
-			return world.Forever
+		if l.First != nil && l.First.Version > u.version {
+			continue // Of a later time.
 		}
-		if l.End.Event.Span.NotAfter >= since {
-			since, ended = l.End.Event.Span.NotAfter, true
+		if l.End == nil || l.End.Version > u.version {
+			return false
+		}
+		if l.End.Event.Span.NotAfter >= u.from {
+			u.from, went = l.End.Event.Span.NotAfter, true
 		}
 	}
-	if !ended {
-		return world.Forever
-	}
-	return since
+	return went
 }

@@ -261,6 +261,12 @@ func claimTales() []tale {
 		{"kept when the StatefulSet is deleted and made again", name, three(spec{}, func(w *web) {
 			w.Drop().Away(2, 1, 0).Wait(30).Again().Up(0, 1, 2)
 		}), check.Pass, ""},
+		{"left over when the StatefulSet is deleted, and made again later", name, three(goes, func(w *web) {
+			w.Drop().Away(2, 1, 0).Wait(30).Again().Up(0, 1, 2)
+		}), check.Fail, "Claim data-web-1 was still there at"},
+		{"made again within the bound", name, three(goes, func(w *web) {
+			w.Drop().Away(2, 1, 0).Wait(3).Again().Up(0, 1, 2)
+		}), check.Pass, ""},
 		{"deleted with the StatefulSet, to be retained", name, three(spec{WhenScaled: "Delete"}, func(w *web) {
 			w.Drop().Away(2, 1, 0).ClaimEnds(changed, 0, "")
 		}), check.Fail, "although whenDeleted is Retain"},

@@ -49,7 +49,7 @@ func AllParts() Parts {
 		Faults: append(controlplane.Components(),
 			chaosmesh.Experiment(),
 			controlplane.ForceDetachOff(),
-			controlplane.KubeletReject(),
+			controlplane.APIReject(),
 			network.Bandwidth(),
 			network.Dark(),
 			network.DNSBlock(),

@@ -76,8 +76,8 @@ func permissions(parts Parts, p plan.Plan) []permission {
 		{"", "nodes", "delete", "fault node-delete", fault("node-delete")},
 		{storage, "csinodes", "get", "fault node-delete: what must come back", fault("node-delete")},
 		{"", "resourcequotas", "get create", "fault pod-quota", fault("pod-quota")},
-		{"", "users", "impersonate", "fault kubelet-reject: ask as the kubelet does", fault("kubelet-reject")},
-		{"", "groups", "impersonate", "fault kubelet-reject: ask as the kubelet does", fault("kubelet-reject")},
+		{"", "users", "impersonate", "fault api-reject: ask as its victim does", fault("api-reject")},
+		{"", "groups", "impersonate", "fault api-reject: the same", fault("api-reject")},
 		{"chaos-mesh.org", "*", "get list create delete", "experiments that are left to Chaos Mesh", mesh},
 		{"apps", "deployments", "list", "whether Chaos Mesh runs", mesh},
 	}

@@ -131,7 +131,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 					if !killed && at.Stage != history.StageArmed {
 						t.Fatalf("it never came to %s", at)
 					}
-					aloneUntilHealed(t, w, b, revive)
+					aloneUntilHealed(t, w, def, b, revive)
 				})
 			})
 		}
@@ -165,13 +165,13 @@ func killedAt(t *testing.T, def fault.Definition, b faulttest.Bench, j faulttest
 const undoTakes = 5 * time.Second
 
 // aloneUntilHealed waits for the life of a fault and checks that nothing is left.
-func aloneUntilHealed(t *testing.T, w *world, b faulttest.Bench, revive func()) {
+func aloneUntilHealed(t *testing.T, w *world, def fault.Definition, b faulttest.Bench, revive func()) {
 	t.Helper()
-	time.Sleep(max(fault.Life(b.Spec), 15*time.Second) + undoTakes)
+	time.Sleep(max(def.Life(b.Spec), 15*time.Second) + undoTakes)
 	revive()
 	left, err := w.left(t.Context(), b)
 	if err != nil || len(left) > 0 {
-		t.Errorf("left after %s: %s, %v", fault.Life(b.Spec), strings.Join(left, "; "), err)
+		t.Errorf("left after %s: %s, %v", def.Life(b.Spec), strings.Join(left, "; "), err)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestKilledAtEveryAct(t *testing.T) {
 						if (err == nil) != done {
 							t.Errorf("act %d: %v", n, err)
 						}
-						aloneUntilHealed(t, w, b, revive)
+						aloneUntilHealed(t, w, def, b, revive)
 					})
 				}
 			})
@@ -246,7 +246,7 @@ func TestAnswersThatComeLate(t *testing.T) {
 				if err == nil && !slices.Contains(r.Stages(), history.StageConfirmedHealed) {
 					t.Errorf("no error, and stages %q", r.Stages())
 				}
-				aloneUntilHealed(t, w, b, func() {})
+				aloneUntilHealed(t, w, def, b, func() {})
 			})
 		})
 	}

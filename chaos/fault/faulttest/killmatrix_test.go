@@ -290,7 +290,7 @@ func componentOf(def fault.Definition) string {
 // lifeOf is the life of a fault for a harness that is killed at a point.
 func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 	quick := []string{
-		"cordon", "drain", "kubelet-reject", "node-delete", "node-isolate", "out-of-service", "packet-loss",
+		"cordon", "drain", "api-reject", "node-delete", "node-isolate", "out-of-service", "packet-loss",
 		"pod-partition", "pod-quota", "runtime-stop",
 	}
 	switch {

@@ -88,7 +88,7 @@ func (w *world) asksFirst(user, url string) string {
 
 // TestARejectionThatOthersEndIsFound gives the API server its former manifest during the hold.
 func TestARejectionThatOthersEndIsFound(t *testing.T) {
-	def := controlplane.KubeletReject()
+	def := controlplane.APIReject()
 	inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		_, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
 			if f.Stage == history.StageConfirmed {
@@ -105,7 +105,7 @@ func TestARejectionThatOthersEndIsFound(t *testing.T) {
 
 // TestWhoMayNotAskInTheKubeletsNameConfirmsNothing has the API server forbid the harness to impersonate.
 func TestWhoMayNotAskInTheKubeletsNameConfirmsNothing(t *testing.T) {
-	def := controlplane.KubeletReject()
+	def := controlplane.APIReject()
 	inWorld(t, def, func(w *world) { w.forbids = true }, func(t *testing.T, _ *world, b faulttest.Bench) {
 		_, err := faulttest.Run(t.Context(), def, b, nil)
 		if err == nil || !strings.Contains(err.Error(), "cannot impersonate") {
@@ -116,7 +116,7 @@ func TestWhoMayNotAskInTheKubeletsNameConfirmsNothing(t *testing.T) {
 
 // TestAnAPIServerThatIsConfiguredOtherwiseIsLeftAlone has none of kubeadm's modes.
 func TestAnAPIServerThatIsConfiguredOtherwiseIsLeftAlone(t *testing.T) {
-	def := controlplane.KubeletReject()
+	def := controlplane.APIReject()
 	for _, args := range []string{"--authorization-config=/theirs", "--authorization-mode=Node,Webhook,RBAC"} {
 		change := func(w *world) {
 			files, name := w.nodes["c-control-plane"].files, undo.ManifestDir+"kube-apiserver.yaml"

@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -113,9 +114,19 @@ func (m *mark) marked(node *corev1.Node) (string, error) {
 	return fmt.Sprintf("Node %q is %s and has the taint %s", node.Name, m.what, taint.ToString()), nil
 }
 
-// Held checks the Node once.
+// Held checks the change and the mark once, and waits for the taint: a kubelet that registers its Node again, as in an
+// upgrade, takes it away until the controller manager adds it anew.
 func (m *mark) Held(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Judged(m.Env, m.ReadNode, m.marked)(ctx)
+	what := fmt.Sprintf("Node %q to be tainted, as it is %s", m.Node.Name(), m.what)
+	return awaitNode(ctx, m.Env, what, taintBound, func(node *corev1.Node) (string, error) {
+		if node == nil {
+			return "", await.Stop(errors.New("there is none"))
+		}
+		if !m.isSet(node) || node.Annotations[m.annotation] != m.Owner.Name() {
+			return "", await.Stop(errors.New(m.state(node)))
+		}
+		return m.marked(node)
+	})
 }
 
 func (m *mark) Heal(ctx context.Context) error { return m.CarryOutOnControlPlane(ctx) }

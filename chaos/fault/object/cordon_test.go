@@ -14,6 +14,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
 )
@@ -69,4 +71,34 @@ func TestANodeWithoutItsTaintIsNotBack(t *testing.T) {
 	if sentence, err := d.back(ready(own)); sentence == "" || err != nil {
 		t.Errorf("got %q, %v", sentence, err)
 	}
+}
+
+// TestATaintThatAKubeletTookAwayIsWaitedFor holds a cordon while the Node is registered again, and when somebody ends
+// it.
+func TestATaintThatAKubeletTookAwayIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := ready()
+		node.Spec.Unschedulable = true
+		node.Annotations = map[string]string{"seatrial/cordon": "seatrial-r1-1"}
+		kube := fake.NewClientset(node)
+		looks := 0
+		kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if looks++; looks > 3 {
+				node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable}}
+			}
+			return true, node.DeepCopy(), nil
+		})
+		env := fault.Env{
+			Kube: kube, Node: fakecluster.NewNode("worker", clusters.RoleWorker, nil),
+			Owner: undo.Owner{Run: "r1", Step: 1}, Clock: func() history.Time { return 0 },
+		}
+		m := cordon(env)
+		if facts, err := m.Held(t.Context()); err != nil || len(facts) != 1 || looks != 4 {
+			t.Errorf("got %v, %v after %d looks", facts, err, looks)
+		}
+		node.Spec.Unschedulable, looks = false, 0
+		if _, err := m.Held(t.Context()); err == nil || !strings.Contains(err.Error(), "is false") || looks != 1 {
+			t.Errorf("got %v after %d looks", err, looks)
+		}
+	})
 }

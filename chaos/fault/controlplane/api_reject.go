@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,32 +25,45 @@ import (
 	"github.com/seatrial/seatrial/clusters/nodefile"
 )
 
-// KubeletReject has the API servers fail chosen requests of the victim's kubelet with status 500. They ask a webhook
-// first that does not answer, for these requests only, and failing that is a refusal (AuthorizationConfiguration, KEP
-// 3221). Every API server is restarted for it, and again at the end.
-func KubeletReject() fault.Definition {
+// APIReject has the API servers fail chosen requests of one client with status 500: of the victim's kubelet, a
+// controller, or the scheduler. They ask a webhook first that does not answer, for these requests only, and failing
+// that is a refusal (AuthorizationConfiguration, KEP 3221). Every API server is restarted for it, and again at the end.
+func APIReject() fault.Definition {
 	return fault.Define(fault.Definition{
-		Name:    "kubelet-reject",
-		Summary: "Has the API server fail chosen requests of the victim's kubelet; it restarts for that, and after.",
-		Shown:   "The same requests, made in the kubelet's name, are answered with 500, which names our webhook.",
-		Healed:  "The API server's manifest is restored, and such requests are not failed any more.",
-		Needs:   componentNeeds(),
-		// What the kubelet cannot read or write does not happen on its node.
+		Name: "api-reject",
+		Summary: "Has the API server fail chosen requests of the victim's kubelet or of a controller; it restarts " +
+			"for that, and after.",
+		Shown:  "The same requests, made in the client's name, are answered with 500, which names our webhook.",
+		Healed: "The API server's manifest is restored, and such requests are not failed any more.",
+		Needs:  componentNeeds(),
+		// What a kubelet cannot read or write does not happen on its node.
 		Takes:    []plan.Part{plan.PartRequests},
 		Upstream: "k/k#120150",
 		Manifest: true,
 		Example:  plan.Params{"resources": []string{"persistentvolumeclaims"}, "verbs": []string{"get"}},
 	}, func(p rejectParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-		return &kubeletReject{Env: env, rejectParams: p}, nil
+		return &apiReject{Env: env, rejectParams: p}, nil
 	})
 }
 
 type rejectParams struct {
+	Of        string   `json:"of,omitempty"` // One of clients; empty is the victim's kubelet.
 	Resources []string `json:"resources"`
 	Verbs     []string `json:"verbs,omitempty"` // Empty is all.
 }
 
-// askable are the resources that a kubelet asks for, with where they are. NAMESPACE is that of the workload.
+// clients are the controllers and the scheduler, with their names at the API server.
+func clients() map[string]string {
+	const account = "system:serviceaccount:kube-system:"
+	return map[string]string{
+		"attachdetach-controller":  account + "attachdetach-controller",
+		"persistent-volume-binder": account + "persistent-volume-binder",
+		"scheduler":                "system:kube-scheduler",
+		"statefulset-controller":   account + "statefulset-controller",
+	}
+}
+
+// askable are the resources that clients ask for, with where they are. NAMESPACE is that of the workload.
 func askable() map[string]string {
 	return map[string]string{
 		"configmaps":             "api/v1/namespaces/NAMESPACE/configmaps",
@@ -61,6 +75,7 @@ func askable() map[string]string {
 		"persistentvolumeclaims": "api/v1/namespaces/NAMESPACE/persistentvolumeclaims",
 		"persistentvolumes":      "api/v1/persistentvolumes",
 		"pods":                   "api/v1/namespaces/NAMESPACE/pods",
+		"pods/binding":           "api/v1/namespaces/NAMESPACE/pods",
 		"pods/status":            "api/v1/namespaces/NAMESPACE/pods",
 		"secrets":                "api/v1/namespaces/NAMESPACE/secrets",
 		"volumeattachments":      "apis/storage.k8s.io/v1/volumeattachments",
@@ -75,11 +90,14 @@ func methods() map[string]string {
 	}
 }
 
-// Validate checks that resources and verbs are known, and that a status is not listed, created or deleted.
+// Validate checks that client, resources and verbs are known.
 func (p rejectParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	known := slices.Sorted(maps.Keys(askable()))
 	if len(p.Resources) == 0 {
 		errs.Add("resources", "use some of "+strings.Join(known, ", "), "is empty")
+	}
+	if p.Of != "" {
+		errs.OneOf("of", "client", p.Of, slices.Sorted(maps.Keys(clients()))...)
 	}
 	errs.SetOf("resources", "resource", p.Resources, known...)
 	errs.SetOf("verbs", "verb", p.Verbs, slices.Sorted(maps.Keys(methods()))...)
@@ -112,21 +130,23 @@ func (p rejectParams) questions() []question {
 // rejectEvery is the interval of questions to the API server.
 const rejectEvery = 500 * time.Millisecond
 
-type kubeletReject struct {
+type apiReject struct {
 	fault.Env
 	rejectParams
 	leases fault.Leases // As of the heal.
 }
 
-// user is the kubelet's name at the API server.
-func (k *kubeletReject) user() string { return "system:node:" + k.Node.Name() }
+// user is the client's name at the API server.
+func (k *apiReject) user() string {
+	return cmp.Or(clients()[k.Of], "system:node:"+k.Node.Name())
+}
 
 // authorization and webhook are the paths of the API server's configuration and of how it reaches the webhook, in the
 // directory that kubeadm gives it.
-func (k *kubeletReject) authorization() string {
+func (k *apiReject) authorization() string {
 	return "/etc/kubernetes/pki/" + k.Owner.Name() + ".yaml"
 }
-func (k *kubeletReject) webhook() string { return "/etc/kubernetes/pki/" + k.Owner.Name() + ".conf" }
+func (k *apiReject) webhook() string { return "/etc/kubernetes/pki/" + k.Owner.Name() + ".conf" }
 
 func theAPIServer() component {
 	all := components()
@@ -134,7 +154,7 @@ func theAPIServer() component {
 }
 
 // Undo restores the manifests and removes the configuration.
-func (k *kubeletReject) Undo(ctx context.Context) ([]undo.Task, error) {
+func (k *apiReject) Undo(ctx context.Context) ([]undo.Task, error) {
 	nodes, err := k.ControlPlane(ctx)
 	if err != nil {
 		return nil, err
@@ -148,8 +168,23 @@ func (k *kubeletReject) Undo(ctx context.Context) ([]undo.Task, error) {
 	return tasks, err
 }
 
-// Inject gives every API server the configuration.
-func (k *kubeletReject) Inject(ctx context.Context) error {
+// Waits says how long the API server may take to restart on a busy machine.
+func (rejectParams) Waits() time.Duration { return healedBound }
+
+// Inject gives every API server the configuration, and waits until it is back: whether it took effect is for Confirm.
+func (k *apiReject) Inject(ctx context.Context) error {
+	err := k.configure(ctx)
+	if err == nil {
+		if _, waited := fault.Until(ctx, k.failing(), rejectEvery, healedBound, k.Held); waited != nil {
+			k.Log.Info("wait for the API server", "error", waited)
+		}
+	}
+	return err
+}
+
+func (k *apiReject) failing() string { return "the API server to fail requests of " + k.user() }
+
+func (k *apiReject) configure(ctx context.Context) error {
 	return eachControlNode(ctx, k.Env, func(n clusters.Node) error {
 		manifest, err := clusters.Run(ctx, n, "cat", undo.ManifestDir+theAPIServer().manifest())
 		if err != nil {
@@ -181,7 +216,7 @@ const (
 )
 
 // configured returns the API server's manifest with our configuration instead of the modes.
-func (k *kubeletReject) configured(manifest []byte) ([]byte, error) {
+func (k *apiReject) configured(manifest []byte) ([]byte, error) {
 	return edit(manifest, theAPIServer().name, func(args []string) ([]string, error) {
 		i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, modeFlag) })
 		if i >= 0 {
@@ -210,7 +245,7 @@ func modesOf(manifest []byte) (modes []string, err error) {
 }
 
 // config returns the API server's AuthorizationConfiguration.
-func (k *kubeletReject) config(modes []string) ([]byte, error) {
+func (k *apiReject) config(modes []string) ([]byte, error) {
 	quoted := func(all []string) string {
 		var list []string
 		for _, one := range all {
@@ -244,7 +279,7 @@ func (k *kubeletReject) config(modes []string) ([]byte, error) {
 }
 
 // connection returns the kubeconfig of a webhook that nobody answers; its path names the owner.
-func (k *kubeletReject) connection() string {
+func (k *apiReject) connection() string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters: [{name: nobody, cluster: {server: "https://127.0.0.1:1/%s"}}]
@@ -254,18 +289,16 @@ current-context: nobody
 `, k.Owner.Name())
 }
 
-// fails asks once in the kubelet's name, and reports whether the API server failed it for the want of our webhook. A
+// fails asks once in the client's name, and reports whether the API server failed it for the want of our webhook. A
 // write is a dry run, of an object that there is not.
-func (k *kubeletReject) fails(ctx context.Context, q question) (bool, error) {
+func (k *apiReject) fails(ctx context.Context, q question) (bool, error) {
 	url := strings.ReplaceAll(askable()[q.resource], "NAMESPACE", k.Namespace)
-	if q.verb != "list" && q.verb != "create" {
-		url += "/" + k.Owner.Name()
-	}
-	if _, sub, found := strings.Cut(q.resource, "/"); found {
-		url = path.Join(url, sub)
+	_, sub, found := strings.Cut(q.resource, "/")
+	if found || q.verb != "list" && q.verb != "create" {
+		url = path.Join(url, k.Owner.Name(), sub)
 	}
 	request := k.Kube.Discovery().RESTClient().Verb(methods()[q.verb]).AbsPath(url).MaxRetries(0).
-		SetHeader("Impersonate-User", k.user()).SetHeader("Impersonate-Group", "system:nodes", "system:authenticated")
+		SetHeader("Impersonate-User", k.user()).SetHeader("Impersonate-Group", "system:authenticated")
 	if methods()[q.verb] != http.MethodGet {
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}
@@ -284,15 +317,15 @@ func (k *kubeletReject) fails(ctx context.Context, q question) (bool, error) {
 }
 
 // Confirm shows that every such request fails.
-func (k *kubeletReject) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return fault.Until(ctx, "the API server to fail requests of "+k.user(), rejectEvery, healedBound, k.Held)
+func (k *apiReject) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	return fault.Until(ctx, k.failing(), rejectEvery, fault.ConfirmLimit, k.Held)
 }
 
 // Held asks once of each kind.
-func (k *kubeletReject) Held(ctx context.Context) ([]fault.Fact, error) { return k.ask(ctx, true) }
+func (k *apiReject) Held(ctx context.Context) ([]fault.Fact, error) { return k.ask(ctx, true) }
 
 // ask checks that requests of every kind fail, or that none does.
-func (k *kubeletReject) ask(ctx context.Context, want bool) ([]fault.Fact, error) {
+func (k *apiReject) ask(ctx context.Context, want bool) ([]fault.Fact, error) {
 	begin := k.Clock()
 	is := map[bool]string{true: "fails", false: "does not fail"}
 	var names []string
@@ -310,7 +343,7 @@ func (k *kubeletReject) ask(ctx context.Context, want bool) ([]fault.Fact, error
 }
 
 // Heal restores the manifests, and notes the leases: a renewal since then was taken.
-func (k *kubeletReject) Heal(ctx context.Context) error {
+func (k *apiReject) Heal(ctx context.Context) error {
 	err := k.CarryOutOnControlPlane(ctx)
 	if _, failed := k.NoteLeases(&k.leases)(ctx); failed != nil {
 		k.Log.Info("read leases after the heal", "error", failed) // The API server restarts: any later renewal counts.
@@ -320,7 +353,7 @@ func (k *kubeletReject) Heal(ctx context.Context) error {
 
 // ConfirmHealed shows that every API server has its manifest back, that no such request fails, and that the node is
 // Ready and no taint says otherwise: a controller manager that restarted too takes it away some seconds later.
-func (k *kubeletReject) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
+func (k *apiReject) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	taken := func(ctx context.Context) ([]fault.Fact, error) { return k.ask(ctx, false) }
 	return fault.All(ctx,
 		fault.Await("the API server not to fail requests of "+k.user(), rejectEvery, healedBound, k.plain, taken),
@@ -343,7 +376,7 @@ func untainted(node *corev1.Node) (string, error) {
 }
 
 // plain checks that no API server is configured by us.
-func (k *kubeletReject) plain(ctx context.Context) ([]fault.Fact, error) {
+func (k *apiReject) plain(ctx context.Context) ([]fault.Fact, error) {
 	return nil, eachControlNode(ctx, k.Env, func(n clusters.Node) error {
 		manifest, err := clusters.Run(ctx, n, "cat", undo.ManifestDir+theAPIServer().manifest())
 		if err == nil && strings.Contains(manifest, k.authorization()) {

@@ -64,7 +64,7 @@ func apiParts() []Part { return []Part{PartControlPlane, PartAPIServer, PartEtcd
 // victim.
 func OnControlPlane(parts []Part) bool {
 	return slices.ContainsFunc(parts, func(p Part) bool {
-		return p == PartManager || p == PartScheduler || slices.Contains(apiParts(), p)
+		return p == PartManager || p == PartScheduler || p == PartRequests || slices.Contains(apiParts(), p)
 	})
 }
 

@@ -58,21 +58,22 @@ func claimCases() []plan.Case {
 		},
 		{
 			// The controller makes a claim, and then writes the owner into it. Whoever deletes the StatefulSet in
-			// between, here because the API server does not take the second, keeps the claims
+			// between, here because the API server does not take the second, keeps the claim
 			// (UpdatePodClaimForRetentionPolicy in pkg/controller/statefulset).
 			Name:    "k8s-142130",
+			Volumes: 1,
 			Finding: plan.Sign{Check: "set-claims", Says: "although the policy is to delete it"},
 			Summary: "A StatefulSet whose claims go when it is deleted is that before its controller could write the " +
-				"owner into them: its pods go, and its claims stay.",
+				"owner into one: its pod goes, and its claim stays.",
 			Build: func(*rand.Rand) plan.Plan {
-				w := Light(forced)
-				w.Storage, w.Fencing, w.Parallel = plan.StorageSharedDisk, "single", true
+				w := Light(2)
+				w.Storage, w.Fencing = plan.StorageSharedDisk, "single"
 				w.WhenDeleted = plan.PolicyDelete
-				created := each(forced, func(i int) plan.Step { return Await(plan.AwaitCreated, i, 2*time.Minute) })
 				again := deleteSet(plan.CascadeBackground)
 				unowned := rejected("statefulset-controller", 0, 8*time.Minute, []string{"persistentvolumeclaims"},
-					[]string{"patch", "update"}, again, observed(createSet(created...)), observed(again))
-				return settling(30*time.Second, Trial(w, unowned, still(45*time.Second), createSet()))
+					[]string{"patch", "update"}, again,
+					observed(createSet(Await(plan.AwaitCreated, 0, 2*time.Minute), observed(again))))
+				return settling(time.Minute, Trial(w, unowned, still(75*time.Second), createSet()))
 			},
 			Report: "kubernetes/kubernetes pull request 142130",
 		},

@@ -216,7 +216,8 @@ func (s *Trial) FaultsUntil(t history.Time) []string {
 
 // TakesControl reports whether a fault takes a part of the control plane.
 func (l Fault) TakesControl() bool {
-	return l.takesAny(plan.PartControlPlane, plan.PartAPIServer, plan.PartEtcd, plan.PartManager, plan.PartScheduler)
+	return l.takesAny(plan.PartControlPlane, plan.PartAPIServer, plan.PartEtcd, plan.PartManager, plan.PartScheduler,
+		plan.PartRequests)
 }
 
 func (l Fault) takesAny(parts ...plan.Part) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -205,12 +206,14 @@ func (j *setJudge) leave() {
 				continue
 			}
 			from := j.unhurt(max(u.from, claim.Event.Span.NotAfter), u.until)
-			if from == world.Forever || u.until.Sub(from) < bound || j.watch.Blind(from, u.until, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
+			if from == world.Forever || u.until.Sub(from) < bound ||
+				j.watch.Blind(from, u.until, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
 				continue
 			}
 			j.breaks("claim "+claim.Name(), history.Between(from, u.until), []int64{claim.Event.ID, u.event},
 				"Claim %s was still there at %s, %s after its ordinal was unwanted and its pod gone, although the "+
-					"policy is to delete it.", claim.Name(), j.clock(u.until), u.until.Sub(from))
+					"policy is to delete it.", claim.Name(), j.clock(u.until),
+				u.until.Sub(from).Round(100*time.Millisecond))
 		}
 	}
 }

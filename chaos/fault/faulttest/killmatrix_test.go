@@ -290,11 +290,12 @@ func componentOf(def fault.Definition) string {
 // lifeOf is the life of a fault for a harness that is killed at a point.
 func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 	quick := []string{
-		"cordon", "drain", "api-reject", "node-delete", "node-isolate", "out-of-service", "packet-loss",
+		"api-reject", "cordon", "drain", "node-delete", "node-isolate", "out-of-service", "packet-loss",
 		"pod-partition", "pod-quota", "runtime-stop",
 	}
 	switch {
-	case at.Stage == history.StageInjected && (def.Name == "apiserver-stop" || between(def)):
+	case at.Stage == history.StageInjected && (slices.Contains([]string{"api-reject", "apiserver-stop"}, def.Name) ||
+		between(def)):
 		return quickLife // It takes 30 s to end, or its lines are measured first: the undo would come before the act.
 	case at.Stage == history.StageIntent || at.Stage == history.StageArmed || at.Stage == history.StageInjected:
 		return briefLife

@@ -42,7 +42,7 @@ func APIReject() fault.Definition {
 		Manifest: true,
 		Example:  plan.Params{"resources": []string{"persistentvolumeclaims"}, "verbs": []string{"get"}},
 	}, func(p rejectParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-		return &apiReject{Env: env, rejectParams: p}, nil
+		return &apiReject{victims: victims{Env: env, of: theAPIServer()}, rejectParams: p}, nil
 	})
 }
 
@@ -131,7 +131,7 @@ func (p rejectParams) questions() []question {
 const rejectEvery = 500 * time.Millisecond
 
 type apiReject struct {
-	fault.Env
+	victims
 	rejectParams
 	leases fault.Leases // As of the heal.
 }
@@ -159,7 +159,7 @@ func (k *apiReject) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := manifestsBack(ctx, nodes, k.Owner, theAPIServer().manifest())
+	tasks, err := manifestsBack(ctx, nodes, k.Owner, k.of.manifest())
 	files := []string{k.authorization(), k.webhook()}
 	for i := range tasks {
 		tasks[i].Actions = append(tasks[i].Actions, undo.Command("rm", "-f", files[0], files[0]+".new", files[1],
@@ -186,11 +186,11 @@ func (k *apiReject) failing() string { return "the API server to fail requests o
 
 func (k *apiReject) configure(ctx context.Context) error {
 	return eachControlNode(ctx, k.Env, func(n clusters.Node) error {
-		manifest, err := clusters.Run(ctx, n, "cat", undo.ManifestDir+theAPIServer().manifest())
+		manifest, err := clusters.Run(ctx, n, "cat", undo.ManifestDir+k.of.manifest())
 		if err != nil {
 			return fmt.Errorf("read manifest of the API server: %w", err)
 		}
-		modes, err := modesOf([]byte(manifest))
+		after, modes, err := k.configured([]byte(manifest))
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (k *apiReject) configure(ctx context.Context) error {
 				return fmt.Errorf("configure the API server: %w", err)
 			}
 		}
-		return swap(ctx, n, k.Owner, theAPIServer().manifest(), k.configured)
+		return swap(ctx, n, k.Owner, k.of.manifest(), func([]byte) ([]byte, error) { return after, nil })
 	})
 }
 
@@ -215,33 +215,23 @@ const (
 	configFlag = "--authorization-config="
 )
 
-// configured returns the API server's manifest with our configuration instead of the modes.
-func (k *apiReject) configured(manifest []byte) ([]byte, error) {
-	return edit(manifest, theAPIServer().name, func(args []string) ([]string, error) {
-		i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, modeFlag) })
-		if i >= 0 {
-			args[i] = configFlag + k.authorization()
-		}
-		return args, nil
-	})
-}
-
-// modesOf returns the modes of an API server. It is an error if they are not in its flags.
-func modesOf(manifest []byte) (modes []string, err error) {
-	_, err = edit(manifest, theAPIServer().name, func(args []string) ([]string, error) {
-		for _, a := range args {
+// configured returns the API server's manifest with our configuration instead of its modes, and these. It is an error
+// if the modes are not in its flags.
+func (k *apiReject) configured(manifest []byte) (after []byte, modes []string, err error) {
+	after, err = edit(manifest, k.of.name, func(args []string) ([]string, error) {
+		for i, a := range args {
 			if list, found := strings.CutPrefix(a, modeFlag); found {
-				modes = strings.Split(list, ",")
+				modes, args[i] = strings.Split(list, ","), configFlag+k.authorization()
 			}
 		}
+		unknown := slices.ContainsFunc(modes, func(m string) bool { return m != "Node" && m != "RBAC" })
+		if len(modes) == 0 || unknown {
+			return nil, fmt.Errorf("configure the API server: its flags say %s%s; want Node and RBAC", modeFlag,
+				strings.Join(modes, ","))
+		}
 		return args, nil
 	})
-	unknown := slices.ContainsFunc(modes, func(m string) bool { return m != "Node" && m != "RBAC" })
-	if err == nil && (len(modes) == 0 || unknown) {
-		err = fmt.Errorf("configure the API server: its flags say %s%s; want Node and RBAC", modeFlag,
-			strings.Join(modes, ","))
-	}
-	return modes, err
+	return after, modes, err
 }
 
 // config returns the API server's AuthorizationConfiguration.
@@ -324,8 +314,13 @@ func (k *apiReject) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // Held asks once of each kind.
 func (k *apiReject) Held(ctx context.Context) ([]fault.Fact, error) { return k.ask(ctx, true) }
 
-// ask checks that requests of every kind fail, or that none does.
+// ask checks that every API server runs with our configuration and that requests of every kind fail, or that none does.
+// The requests reach one API server of several.
 func (k *apiReject) ask(ctx context.Context, want bool) ([]fault.Fact, error) {
+	_, facts, err := k.runsWith(configFlag+k.authorization(), want)(ctx)
+	if err != nil {
+		return nil, err
+	}
 	begin := k.Clock()
 	is := map[bool]string{true: "fails", false: "does not fail"}
 	var names []string
@@ -339,7 +334,8 @@ func (k *apiReject) ask(ctx context.Context, want bool) ([]fault.Fact, error) {
 		}
 		names = append(names, q.String())
 	}
-	return k.Saw(begin, "the API server %s requests of %s to %s", is[want], k.user(), strings.Join(names, ", ")), nil
+	return append(facts, k.Saw(begin, "the API server %s requests of %s to %s", is[want], k.user(),
+		strings.Join(names, ", "))...), nil
 }
 
 // Heal restores the manifests, and notes the leases: a renewal since then was taken.
@@ -351,12 +347,12 @@ func (k *apiReject) Heal(ctx context.Context) error {
 	return err
 }
 
-// ConfirmHealed shows that every API server has its manifest back, that no such request fails, and that the node is
+// ConfirmHealed shows that every API server runs as before, that no such request fails, and that the node is
 // Ready and no taint says otherwise: a controller manager that restarted too takes it away some seconds later.
 func (k *apiReject) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	taken := func(ctx context.Context) ([]fault.Fact, error) { return k.ask(ctx, false) }
 	return fault.All(ctx,
-		fault.Await("the API server not to fail requests of "+k.user(), rejectEvery, healedBound, k.plain, taken),
+		fault.Await("the API server not to fail requests of "+k.user(), rejectEvery, healedBound, taken),
 		k.NodeBack(&k.leases),
 		fault.Await("the taints of node "+k.Node.Name()+" to go", rejectEvery, healedBound,
 			fault.Judged(k.Env, k.ReadNode, untainted)))
@@ -373,15 +369,4 @@ func untainted(node *corev1.Node) (string, error) {
 		}
 	}
 	return fmt.Sprintf("no taint says that node %q is not Ready", node.Name), nil
-}
-
-// plain checks that no API server is configured by us.
-func (k *apiReject) plain(ctx context.Context) ([]fault.Fact, error) {
-	return nil, eachControlNode(ctx, k.Env, func(n clusters.Node) error {
-		manifest, err := clusters.Run(ctx, n, "cat", undo.ManifestDir+theAPIServer().manifest())
-		if err == nil && strings.Contains(manifest, k.authorization()) {
-			err = fault.NotYet("the API server of node %q is configured to", n.Name())
-		}
-		return err
-	})
 }

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
-	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -89,28 +86,7 @@ func (f *forceDetachOff) leads(ctx context.Context, want bool, bound time.Durati
 	return f.atWork(ctx, what, bound, 1, f.runs(want))
 }
 
-func with(set bool) string {
-	if set {
-		return "with " + flagSet
-	}
-	return "without " + flag
-}
+func with(set bool) string { return carrying(flagSet, set) }
 
 // runs checks that each node runs one, and that all have the flag, or none has it.
-func (f *forceDetachOff) runs(want bool) running {
-	return f.onNodes(func(ctx context.Context, n clusters.Node, found []probe.Process) (sentences []string, err error) {
-		for _, p := range found {
-			line, err := clusters.Run(ctx, n, "cat", fmt.Sprintf("/proc/%d/cmdline", p.PID))
-			if err != nil {
-				return nil, fmt.Errorf("read the command line of %s: %w", manager, err)
-			}
-			set := slices.Contains(strings.Split(line, "\x00"), flagSet)
-			sentence := fmt.Sprintf("%s pid %d on node %q runs %s", manager, p.PID, n.Name(), with(set))
-			if set != want {
-				return nil, fault.NotYet("%s", sentence)
-			}
-			sentences = append(sentences, sentence)
-		}
-		return sentences, nil
-	})
-}
+func (f *forceDetachOff) runs(want bool) running { return f.runsWith(flagSet, want) }

@@ -283,6 +283,34 @@ func (v *victims) onNodes(judge func(ctx context.Context, n clusters.Node, found
 	}
 }
 
+// runsWith checks that each node runs one, and that all have an argument, or none has it.
+func (v *victims) runsWith(arg string, want bool) running {
+	return v.onNodes(func(ctx context.Context, n clusters.Node, found []probe.Process) (sentences []string, err error) {
+		for _, p := range found {
+			line, err := clusters.Run(ctx, n, "cat", fmt.Sprintf("/proc/%d/cmdline", p.PID))
+			if err != nil {
+				return nil, fmt.Errorf("read the command line of %s: %w", v.of.name, err)
+			}
+			set := slices.Contains(strings.Split(line, "\x00"), arg)
+			sentence := fmt.Sprintf("%s pid %d on node %q runs %s", v.of.name, p.PID, n.Name(), carrying(arg, set))
+			if set != want {
+				return nil, fault.NotYet("%s", sentence)
+			}
+			sentences = append(sentences, sentence)
+		}
+		return sentences, nil
+	})
+}
+
+// carrying says that a program has an argument, or not the flag of it.
+func carrying(arg string, set bool) string {
+	if set {
+		return "with " + arg
+	}
+	name, _, _ := strings.Cut(arg, "=")
+	return "without " + name
+}
+
 // atWork waits until look succeeds and the dependent leases have since been renewed times times. Counting restarts when
 // the processes change, so the last renewal by an old process does not count.
 func (v *victims) atWork(ctx context.Context, what string, bound time.Duration, times int, look running) (

@@ -86,21 +86,30 @@ func (w *world) asksFirst(user, url string) string {
 	return server
 }
 
-// TestARejectionThatOthersEndIsFound gives the API server its former manifest during the hold.
+// TestARejectionThatOthersEndIsFound restarts the API server as before during the hold, or takes its webhook away.
 func TestARejectionThatOthersEndIsFound(t *testing.T) {
 	def := controlplane.APIReject()
-	inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
-		_, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
-			if f.Stage == history.StageConfirmed {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.static("kube-apiserver").args = []string{"kube-apiserver", "--authorization-mode=Node,RBAC"}
+	for says, end := range map[string]func(w *world){
+		"runs without --authorization-config": func(w *world) {
+			w.static("kube-apiserver").args = []string{"kube-apiserver", "--authorization-mode=Node,RBAC"}
+		},
+		"does not fail": func(w *world) {
+			delete(w.nodes["c-control-plane"].files, "/etc/kubernetes/pki/seatrial-r1-1.conf")
+		},
+	} {
+		inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+			_, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
+				if f.Stage == history.StageConfirmed {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					end(w)
+				}
+			})
+			if stageOf(err) != "hold" || !strings.Contains(err.Error(), says) {
+				t.Errorf("got %v, want an error of hold: %s", err, says)
 			}
 		})
-		if stageOf(err) != "hold" || !strings.Contains(err.Error(), "does not fail") {
-			t.Errorf("got %v, want an error of hold", err)
-		}
-	})
+	}
 }
 
 // TestWhoMayNotAskInTheKubeletsNameConfirmsNothing has the API server forbid the harness to impersonate.

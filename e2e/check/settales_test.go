@@ -1,11 +1,14 @@
 package check_test
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
@@ -230,6 +233,29 @@ func identityTales() []tale {
 	}
 }
 
+// managerStopped is a tale in which a fault stops the controller manager at 20 s, until a time.
+func managerStopped(until float64, tell func(more func(*web)) func() history.History) func() history.History {
+	told := tell(func(w *web) {
+		w.Fault(2, "manager-stop", "control-plane", "web-0", historytest.FaultTimes{Intent: 20, Injected: 20,
+			InjectedEnd: 20.2, Confirmed: 21, Healed: until - 1, HealedEnd: until - 0.5, Over: until})
+	})
+	return but(told, func(events []history.Event) []history.Event {
+		i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.KindPlan })
+		p, err := plan.Decode(bytes.NewReader(events[i].Plan))
+		if err != nil {
+			panic(err)
+		}
+		p.Steps = append(p.Steps, plan.Step{N: 2, Do: plan.ActionFault, Bound: plan.Duration(time.Minute),
+			Fault: &plan.Fault{Name: "manager-stop", Hold: plan.Duration(time.Second)}})
+		var text bytes.Buffer
+		if err := p.Encode(&text); err != nil {
+			panic(err)
+		}
+		events[i].Plan = text.Bytes()
+		return events
+	})
+}
+
 func claimTales() []tale {
 	const name = "set-claims"
 	goes := spec{WhenScaled: "Delete", WhenDeleted: "Delete"}
@@ -239,6 +265,12 @@ func claimTales() []tale {
 			uid := podUID(w, 2)
 			w.Change(replicas(2)).Away(2)
 			more(w, uid)
+		})
+	}
+	hurt := func(fault func(*web)) func() history.History {
+		return scaled(goes, func(w *web, _ string) {
+			fault(w)
+			w.Wait(30)
 		})
 	}
 	return []tale{
@@ -257,6 +289,9 @@ func claimTales() []tale {
 		}), check.Fail, "Claim data-web-1 was gone at +37.000 s although pod web-1"},
 		{"left over when scaled down", name, scaled(goes, func(w *web, _ string) { w.Wait(30) }), check.Fail,
 			"Claim data-web-2 was still there at +62.500 s, 34.5s after its ordinal was unwanted and its pod gone"},
+		{"left over after the control plane was hurt", name, managerStopped(30, hurt), check.Fail,
+			"Claim data-web-2 was still there at +62.500 s"},
+		{"left over while the control plane was hurt", name, managerStopped(58, hurt), check.Pass, ""},
 		{"still within the bound", name, scaled(goes, func(w *web, _ string) { w.Wait(3) }), check.Pass, ""},
 		{"kept when the StatefulSet is deleted and made again", name, three(spec{}, func(w *web) {
 			w.Drop().Away(2, 1, 0).Wait(30).Again().Up(0, 1, 2)

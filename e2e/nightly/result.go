@@ -135,8 +135,11 @@ func (r Result) longest() float64 {
 // Urgent reports whether there are attempts that somebody should look at.
 func (r Result) Urgent() bool { return r.Kind() != Expected && r.Kind() != Missing }
 
-// join merges two results of one unit, as overlapping shards have them.
-func (r Result) join(other Result) Result {
+// Join merges two results of one unit, as overlapping shards have them. The zero value takes all from the other.
+func (r Result) Join(other Result) Result {
+	if r.ID == "" {
+		r.Unit, r.Build = other.Unit, other.Build
+	}
 	for _, a := range other.Attempts {
 		if !slices.Contains(r.Attempts, a) {
 			r.Attempts = append(slices.Clip(r.Attempts), a)

@@ -72,20 +72,15 @@ func Merge(l List, results []Result) Summary {
 	for _, r := range results {
 		if r.Build != l.Build {
 			if r.Kubernetes == l.Kubernetes && len(r.Attempts) > 0 {
-				have := past[r.ID] // Shards may have the same.
-				have.Unit, have.Build = r.Unit, r.Build
-				past[r.ID] = have.join(r)
+				past[r.ID] = past[r.ID].Join(r) // Shards may have the same.
 			}
 			continue
 		}
 		have, ok := byID[r.ID]
-		if !ok {
-			if len(r.Attempts) == 0 {
-				continue // Of a list that was longer.
-			}
-			have = Result{Unit: r.Unit, Build: r.Build}
+		if !ok && len(r.Attempts) == 0 {
+			continue // Of a list that was longer.
 		}
-		byID[r.ID] = have.join(r)
+		byID[r.ID] = have.Join(r)
 	}
 	s := Summary{Build: l.Build, List: l.Digest(), Units: len(l.Units), Soak: len(byID) - len(l.Units),
 		Counts: map[Kind]int{}}

@@ -15,8 +15,8 @@ import (
 // The files of a night, below NightDir beside the run directories.
 const (
 	NightDir  = "nightly"
-	unitsDir  = "units" // One file for each unit, by its ID: all that a night knows of the nights before.
-	listFile  = "list.json"
+	UnitsDir  = "units" // One file for each unit, by its ID: all that a night knows of the nights before.
+	ListFile  = "list.json"
 	NightFile = "nightly.json"
 	PromFile  = "nightly.prom"
 	// MarkdownFile is for a chat message, or the summary of a pipeline's job.
@@ -31,7 +31,7 @@ func OpenNight(root string) Night { return Night{&Dir{path: filepath.Join(root, 
 
 // Begin makes the place, keeps the list, and keeps other nights away from the same part of it until unlock is called.
 func (n Night) Begin(l nightly.List, part string) (unlock func(), err error) {
-	if err := os.MkdirAll(n.dir.File(unitsDir), 0o755); err != nil {
+	if err := os.MkdirAll(n.dir.File(UnitsDir), 0o755); err != nil {
 		return nil, fmt.Errorf("make the directory of the night: %w", err)
 	}
 	unlock, err = durable.Lock(n.dir.File(".lock-"+part), unix.LOCK_EX|unix.LOCK_NB)
@@ -41,7 +41,7 @@ func (n Night) Begin(l nightly.List, part string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.dir.WriteJSON(listFile, l); err != nil {
+	if err := n.dir.WriteJSON(ListFile, l); err != nil {
 		unlock()
 		return nil, err
 	}
@@ -50,24 +50,24 @@ func (n Night) Begin(l nightly.List, part string) (unlock func(), err error) {
 
 // List returns the list that the last night began with.
 func (n Night) List() (l nightly.List, err error) {
-	err = n.dir.ReadJSON(listFile, &l)
+	err = n.dir.ReadJSON(ListFile, &l)
 	return l, err
 }
 
 // Keep replaces the result of a unit; a crash leaves the old one or the new.
 func (n Night) Keep(r nightly.Result) error {
-	return n.dir.WriteJSON(filepath.Join(unitsDir, r.ID+".json"), r)
+	return n.dir.WriteJSON(filepath.Join(UnitsDir, r.ID+".json"), r)
 }
 
 // Results returns all results that were kept, of any commit and version.
 func (n Night) Results() ([]nightly.Result, error) {
-	paths, err := filepath.Glob(n.dir.File(filepath.Join(unitsDir, "*.json")))
+	paths, err := filepath.Glob(n.dir.File(filepath.Join(UnitsDir, "*.json")))
 	if err != nil {
 		return nil, fmt.Errorf("list results: %w", err)
 	}
 	all := make([]nightly.Result, len(paths))
 	for i, path := range paths {
-		if err := n.dir.ReadJSON(filepath.Join(unitsDir, filepath.Base(path)), &all[i]); err != nil {
+		if err := n.dir.ReadJSON(filepath.Join(UnitsDir, filepath.Base(path)), &all[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/bucket"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/report"
@@ -41,6 +42,7 @@ type nightlyFlags struct {
 	shard     string
 	selection string
 	list      bool
+	store     string
 }
 
 func newNightly() *cobra.Command {
@@ -80,6 +82,8 @@ fit into the rest of the budget does not start; one that has started is not cut 
 		"part i of n, from 1 on; with job/n, i is $JOB_COMPLETION_INDEX + 1")
 	labelFilterFlag(cmd, &f.selection)
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
+	cmd.Flags().StringVar(&f.store, "store", "", "where results and runs are stored too, after each trial: "+
+		"s3://BUCKET/PREFIX?endpoint=URL; results that are there count as one's own")
 	cmd.Flags().Uint64Var(&f.run.seed, "seed", 1, "seed of the list; further seeds are drawn from it and the commit")
 	cmd.Flags().BoolVar(&f.list, "list", false, "print the list and touch nothing")
 	outputFlag(cmd, &f.run.output, "scenarios and cases; at the end those that were not as expected")
@@ -241,6 +245,10 @@ func (f *nightlyFlags) night(
 	if err := unused(f.run.cluster.name); err != nil {
 		return err
 	}
+	far, err := openFar(ctx, f.store)
+	if err != nil {
+		return err
+	}
 	store := rundir.OpenNight(f.run.runs)
 	unlock, err := store.Begin(list, name)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -250,6 +258,9 @@ func (f *nightlyFlags) night(
 		return err
 	}
 	defer unlock()
+	if err := far.begin(ctx, store); err != nil {
+		return err
+	}
 	plans := make([]plan.Plan, len(part.Units))
 	for i, u := range part.Units { // Only the storages are common; workers and version are those of each unit.
 		plans[i].Workload = u.Plan.Workload
@@ -273,6 +284,9 @@ func (f *nightlyFlags) night(
 				return err
 			}
 			_, err := writeNight(store, part, []string{f.run.runs}) // A killed job leaves a page.
+			if err := far.push(ctx, store, f.run.runs, time.Minute); err != nil {
+				say(stderr, "not stored yet: %v", err) // The next trial tries again, and the end.
+			}
 			return err
 		},
 		Soak: func(round int) ([]nightly.Unit, error) { return f.soak(part, round) },
@@ -280,6 +294,10 @@ func (f *nightlyFlags) night(
 	nightErr := n.Sleep(ctx)
 	runner.leave(ctx)
 	s, err := writeNight(store, part, []string{f.run.runs})
+	err = errors.Join(err, far.push(context.WithoutCancel(ctx), store, f.run.runs, 5*time.Minute))
+	if whole := len(part.Units) == len(list.Units); whole && err == nil {
+		err = far.publish(ctx, store)
+	}
 	if err := errors.Join(nightErr, err); err != nil {
 		say(stderr, "page so far: %s", store.Path(rundir.IndexFile))
 		return err
@@ -444,13 +462,25 @@ func concludeNight(stdout io.Writer, store rundir.Night, s nightly.Summary, whol
 func newNightlyMerge() *cobra.Command {
 	var out, output string
 	cmd := &cobra.Command{
-		Use:   "merge DIR...",
-		Short: "Merge the results of shards, each a --runs directory; needs no cluster",
+		Use:   "merge DIR...|s3://BUCKET/PREFIX",
+		Short: "Merge the results of shards, each a --runs directory or all in one bucket; needs no cluster",
 		Long: `Merge writes junit.xml, nightly.json, nightly.prom and index.html for all shards of one list. It reads
-result files only: a unit of the list without a result in any shard is UNKNOWN. The exit code is that of nightly.`,
+result files only: a unit of the list without a result in any shard is UNKNOWN. The exit code is that of nightly.
+What it makes of a bucket it writes below --out, and into the bucket.`,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
 				return badArguments("DIR is missing: give the --runs directory of each shard")
+			}
+			var far *far
+			if len(dirs) == 1 && strings.HasPrefix(dirs[0], bucket.Scheme) {
+				if out == "" {
+					return badArguments("--out is missing: give the directory for what is made of the bucket")
+				}
+				var err error
+				if far, err = fetchNight(cmd.Context(), dirs[0], out); err != nil {
+					return err
+				}
+				dirs[0] = out
 			}
 			lists := make([]nightly.List, len(dirs))
 			for i, dir := range dirs {
@@ -465,7 +495,7 @@ result files only: a unit of the list without a result in any shard is UNKNOWN. 
 			}
 			store := rundir.OpenNight(cmp.Or(out, dirs[0]))
 			s, err := writeNight(store, lists[0], dirs)
-			if err != nil {
+			if err := errors.Join(err, far.publish(cmd.Context(), store)); err != nil {
 				return err
 			}
 			return concludeNight(cmd.OutOrStdout(), store, s, true, output)

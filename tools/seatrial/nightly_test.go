@@ -72,6 +72,7 @@ type harness struct {
 	kill  int // 0 is never.
 	now   time.Time
 	whole map[string]int // Trials with a verdict, by unit.
+	far   string         // The URL of a bucket, if there is one.
 }
 
 func (h *harness) step() {
@@ -119,6 +120,10 @@ func (h *harness) night(t *testing.T, l nightly.List) (dead bool) {
 		t.Fatal(err)
 	}
 	defer unlock()
+	far, err := openFar(t.Context(), h.far)
+	if err := errors.Join(err, far.begin(t.Context(), store)); err != nil {
+		t.Fatal(err)
+	}
 	known, err := knownResults(h.root, store, l.Build)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +137,7 @@ func (h *harness) night(t *testing.T, l nightly.List) (dead bool) {
 			err := store.Keep(r)
 			h.step() // After the result, before the page.
 			_, pageErr := writeNight(store, l, []string{h.root})
-			return errors.Join(err, pageErr)
+			return errors.Join(err, pageErr, far.push(t.Context(), store, h.root, time.Minute))
 		},
 	}
 	if err := n.Sleep(t.Context()); err != nil {

@@ -99,14 +99,14 @@ func troubles() []plan.Scenario {
 			Name: "bind-refused",
 			Summary: "A StatefulSet is scaled up while the API server takes no claim from the scheduler: the pod " +
 				"stays Pending, again and again; it comes up after it.",
-			Build: func(r *rand.Rand) plan.Plan {
-				w := Light(replicas + 1)
-				w.Storage, w.Fencing, w.WhenScaled = plan.StorageSharedDisk, "single", plan.PolicyDelete
-				refused := rejected("scheduler", r.IntN(replicas), 8*time.Minute, []string{"persistentvolumeclaims"},
-					[]string{"patch", "update"}, observed(Scale(replicas+1)),
-					Await(plan.AwaitCreated, replicas, time.Minute), still(30*time.Second))
-				return Trial(w, Scale(replicas, Await(plan.AwaitClaimGone, replicas, time.Minute)), refused, settled())
-			},
+			Build: bindRefused(replicas, "scheduler"),
+		},
+		{
+			// The PV controller asks the provisioner for a volume by an annotation of the claim, and binds the claim to it.
+			Name: "bind-unasked",
+			Summary: "A StatefulSet is scaled up while the API server takes no claim from the PV controller: nobody " +
+				"is asked for a volume, and the pod stays Pending; it comes up after it.",
+			Build: bindRefused(replicas, "persistent-volume-binder"),
 		},
 		{
 			// The node is well, and the API server does not take what its kubelet says. So volumesInUse stays as it
@@ -152,5 +152,17 @@ func nodeTroubles(r *rand.Rand, replicas int) []plan.Step {
 		Fault("runtime-stop", r.IntN(replicas), 10*time.Second, 3*time.Minute),
 		Fault("node-pause", r.IntN(replicas), 10*time.Second, 4*time.Minute),
 		Fault("node-crash", r.IntN(replicas), 5*time.Second, 5*time.Minute),
+	}
+}
+
+// bindRefused scales up a StatefulSet while the API server takes no claim from a client.
+func bindRefused(replicas int, client string) func(*rand.Rand) plan.Plan {
+	return func(r *rand.Rand) plan.Plan {
+		w := Light(replicas + 1)
+		w.Storage, w.Fencing, w.WhenScaled = plan.StorageSharedDisk, "single", plan.PolicyDelete
+		refused := rejected(client, r.IntN(replicas), 8*time.Minute, []string{"persistentvolumeclaims"},
+			[]string{"patch", "update"}, observed(Scale(replicas+1)),
+			Await(plan.AwaitCreated, replicas, time.Minute), still(30*time.Second))
+		return Trial(w, Scale(replicas, Await(plan.AwaitClaimGone, replicas, time.Minute)), refused, settled())
 	}
 }

@@ -388,9 +388,13 @@ func (v *validator) step(at string, s Step, in depth) {
 		v.OneOf(at+".do", "action", string(s.Do), known...)
 		return
 	}
-	if v.work.Grouped() && slices.Contains([]Action{ActionScale, ActionDeleteSet, ActionCreateSet}, s.Do) {
+	switch {
+	case !v.work.Grouped():
+	case s.Do == ActionDeleteSet || s.Do == ActionCreateSet:
 		v.Add(at+".do", "leave the step out, or workload.topology",
-			"%s changes who is in the group, which topology %q does not follow yet", s.Do, v.work.Topology)
+			"%s ends the group, which topology %q does not begin again", s.Do, v.work.Topology)
+	case s.Do == ActionScale && s.Replicas != nil && *s.Replicas < leastGrouped:
+		v.Add(at+".replicas", "use 3 or more", fewGrouped, *s.Replicas, v.work.Topology)
 	}
 	has := own(s)
 	for _, name := range has {

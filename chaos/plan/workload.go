@@ -130,6 +130,12 @@ func Topologies() []string {
 	return []string{TopologyAsync, TopologyGroup, TopologySemiSync, TopologySingle}
 }
 
+// A group has a majority without any one of its members.
+const (
+	leastGrouped = 3
+	fewGrouped   = "%d: with topology %q the loss of one would leave no majority"
+)
+
 // TopologyName returns how the databases belong together.
 func (w Workload) TopologyName() string { return cmp.Or(w.Topology, TopologySingle) }
 
@@ -250,9 +256,8 @@ func (v *validator) database(w Workload) {
 	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)
 	v.Range("workload.syncBinlog", w.SyncLog(), 0, 1)
 	v.OneOf("workload.topology", "topology", w.TopologyName(), Topologies()...)
-	if w.Grouped() && w.Replicas < 3 {
-		v.Add("workload.replicas", "use 3 or more", "%d: with topology %q the loss of one would leave no majority",
-			w.Replicas, w.Topology)
+	if w.Grouped() && w.Replicas < leastGrouped {
+		v.Add("workload.replicas", "use 3 or more", fewGrouped, w.Replicas, w.Topology)
 	}
 	if w.Grouped() && w.Replicated {
 		v.Add("workload.replicated", "leave it out", "topology %q has replicas of its own", w.Topology)

@@ -8,7 +8,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// topologies are the trials of a group of three databases with one writer, each topology with each trouble. The first
+// topologies are the trials of a group of databases with one writer, each topology with each trouble. The first
 // instance is the first primary. Each is on a node of its own, so that a fault of a node concerns one.
 func topologies() []plan.Scenario {
 	// The kubelet starts a container again after a second: the primary may be back before anybody replaces it.
@@ -18,9 +18,9 @@ func topologies() []plan.Scenario {
 	cut := func() plan.Step { return Within("node-partition", 0, 5*time.Minute, Load(40)) }
 	var all []plan.Scenario
 	for _, topology := range []struct{ name, summary string }{
-		{plan.TopologyAsync, "Three databases, asynchronous replication, a promoter."},
-		{plan.TopologySemiSync, "Three databases, lossless semi-synchronous replication, a promoter."},
-		{plan.TopologyGroup, "Three databases, group replication with one primary."},
+		{plan.TopologyAsync, "A group of databases, asynchronous replication, a promoter."},
+		{plan.TopologySemiSync, "A group of databases, lossless semi-synchronous replication, a promoter."},
+		{plan.TopologyGroup, "A group of databases, group replication with one primary."},
 	} {
 		// A promoter refuses to replace an asynchronous primary that it cannot reach, which goes on alone.
 		troubles := []struct {
@@ -31,6 +31,7 @@ func topologies() []plan.Scenario {
 			{"primary-killed", "The primary is killed under load; it comes back or is replaced.", killed},
 			{"primary-crashed", "The node of the primary crashes, and boots when the group has gone on.", crashed},
 			{"primary-cut", "The node of the primary is cut off under load; clients on both sides write on.", cut},
+			{"scaled", "Five are scaled to three, to five, and to three again, under load.", nil},
 		}
 		if topology.name == plan.TopologyAsync {
 			// Nobody can prove that a primary has ended whose node is away: none is promoted. During a crash nothing
@@ -51,10 +52,14 @@ func topologies() []plan.Scenario {
 				Name:    "topology-" + topology.name + "-" + trouble.name,
 				Summary: topology.summary + " " + trouble.summary,
 				Build: func(r *rand.Rand) plan.Plan {
-					if trouble.fault == nil {
-						return inGroup(r, topology.name)
+					switch {
+					case trouble.fault != nil:
+						return inGroup(r, 3, topology.name, trouble.fault())
+					case trouble.name == "scaled":
+						return inGroup(r, 5, topology.name, Scale(3), Load(60), Checksum("three"),
+							Scale(5), Load(60), Checksum("five"), Scale(3))
 					}
-					return inGroup(r, topology.name, trouble.fault())
+					return inGroup(r, 3, topology.name)
 				},
 			})
 		}
@@ -66,14 +71,14 @@ func topologies() []plan.Scenario {
 		Expect:  "FAIL",
 		Finding: plan.Sign{Check: "acknowledged", Says: "is lost"},
 		Build: func(r *rand.Rand) plan.Plan {
-			return inGroup(r, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}), crashed())
+			return inGroup(r, 3, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}), crashed())
 		},
 	})
 }
 
-// inGroup has a group of three work, meet the steps, and work on.
-func inGroup(r *rand.Rand, topology string, steps ...plan.Step) plan.Plan {
-	w := MySQL(3)
+// inGroup has a group work, meet the steps, and work on.
+func inGroup(r *rand.Rand, replicas int, topology string, steps ...plan.Step) plan.Plan {
+	w := MySQL(replicas)
 	w.Topology, w.VolumeMiB = topology, 768 // A clone is put beside what is there before it takes its place.
 	all := []plan.Step{Load(150 + r.IntN(50)), Checksum("before")}
 	all = append(append(all, steps...), Load(100), Checksum("after"))

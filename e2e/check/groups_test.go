@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -12,10 +13,12 @@ import (
 )
 
 // failover is a history of a group: mysql-0 acknowledges rows 1 to 5, is killed, and mysql-1 acknowledges 6 to 9.
-func failover(topology string) []history.Event {
+func failover(topology string, scaled ...plan.Step) []history.Event {
 	p := historytest.SmokePlan()
 	p.Workload.Topology = topology
+	p.Workload.Replicas += len(scaled) // They are taken away again.
 	p.Steps = slices.DeleteFunc(p.Steps, func(s plan.Step) bool { return s.Do == plan.ActionScale })
+	p.Steps = append(p.Steps, scaled...)
 	plan.Number(p.Steps)
 	t := historytest.New(p)
 	fact := func(from, to float64, e history.Event) {
@@ -64,6 +67,28 @@ func member(label, instance string) match {
 }
 
 func sum(instance string) match { return checksum(instance, "settled") }
+
+// TestScaledGroup: of members that left nothing must be read, of those that stayed all.
+func TestScaledGroup(t *testing.T) {
+	three := 3
+	events := failover(plan.TopologySemiSync,
+		plan.Step{Do: plan.ActionScale, Replicas: &three, Bound: plan.Duration(time.Minute)})
+	read := func(e *history.Event) bool { return e.Kind == history.KindRows && e.Rows.Instance == "mysql-2" }
+	unread := func(events []history.Event) (names []string) {
+		for _, why := range result(t, history.History{Events: events}, "rows").Reasons {
+			if name, _, ok := strings.Cut(why, " was not read back whole"); ok {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	if got := unread(events); len(got) > 0 {
+		t.Errorf("the check misses reads of %q", got)
+	}
+	if got := unread(drop(read)(slices.Clone(events))); !slices.Equal(got, []string{"mysql-2"}) {
+		t.Errorf("the check misses reads of %q, want mysql-2", got)
+	}
+}
 
 // TestGroups changes one thing of a failover at a time: the check of what is broken must notice and name it.
 func TestGroups(t *testing.T) {

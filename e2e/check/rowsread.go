@@ -64,8 +64,8 @@ func (t *table) judgeRead(sent, got *history.Event) {
 // whole; a row can be missing only from a whole read.
 func (t *table) judgeFinal(reads map[string]*world.Read) {
 	names := slices.Concat(t.trial.Instances(t.trial.Plan.Workload.Replicas), keys(t.acked), keys(reads))
-	if t.trial.Plan.Workload.Grouped() { // What acknowledges is the group, and what is read are its instances.
-		names = slices.DeleteFunc(names, func(name string) bool { return name == t.trial.Plan.Workload.StatefulSet })
+	if t.trial.Plan.Workload.Grouped() { // What acknowledges is the group, whose rows its last members have.
+		names = slices.Concat(t.trial.Instances(t.trial.Finally()), keys(reads))
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {

@@ -245,7 +245,7 @@ func (f *nightlyFlags) night(
 	if err := unused(f.run.cluster.name); err != nil {
 		return err
 	}
-	far, err := openFar(ctx, f.store)
+	remote, err := openRemote(ctx, "--store", f.store)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (f *nightlyFlags) night(
 		return err
 	}
 	defer unlock()
-	if err := far.begin(ctx, store); err != nil {
+	if err := remote.begin(ctx, store); err != nil {
 		return err
 	}
 	plans := make([]plan.Plan, len(part.Units))
@@ -284,7 +284,7 @@ func (f *nightlyFlags) night(
 				return err
 			}
 			_, err := writeNight(store, part, []string{f.run.runs}) // A killed job leaves a page.
-			if err := far.push(ctx, store, f.run.runs, time.Minute); err != nil {
+			if err := remote.push(ctx, store, f.run.runs, time.Minute); err != nil {
 				say(stderr, "not stored yet: %v", err) // The next trial tries again, and the end.
 			}
 			return err
@@ -294,9 +294,9 @@ func (f *nightlyFlags) night(
 	nightErr := n.Sleep(ctx)
 	runner.leave(ctx)
 	s, err := writeNight(store, part, []string{f.run.runs})
-	err = errors.Join(err, far.push(context.WithoutCancel(ctx), store, f.run.runs, 5*time.Minute))
+	err = errors.Join(err, remote.push(context.WithoutCancel(ctx), store, f.run.runs, 5*time.Minute))
 	if whole := len(part.Units) == len(list.Units); whole && err == nil {
-		err = far.publish(ctx, store)
+		err = remote.publish(ctx, store)
 	}
 	if err := errors.Join(nightErr, err); err != nil {
 		say(stderr, "page so far: %s", store.Path(rundir.IndexFile))
@@ -471,13 +471,13 @@ What it makes of a bucket it writes below --out, and into the bucket.`,
 			if len(dirs) == 0 {
 				return badArguments("DIR is missing: give the --runs directory of each shard")
 			}
-			var far *far
+			var bucketed *remote
 			if len(dirs) == 1 && strings.HasPrefix(dirs[0], bucket.Scheme) {
 				if out == "" {
 					return badArguments("--out is missing: give the directory for what is made of the bucket")
 				}
 				var err error
-				if far, err = fetchNight(cmd.Context(), dirs[0], out); err != nil {
+				if bucketed, err = fetchNight(cmd.Context(), dirs[0], out); err != nil {
 					return err
 				}
 				dirs[0] = out
@@ -495,7 +495,7 @@ What it makes of a bucket it writes below --out, and into the bucket.`,
 			}
 			store := rundir.OpenNight(cmp.Or(out, dirs[0]))
 			s, err := writeNight(store, lists[0], dirs)
-			if err := errors.Join(err, far.publish(cmd.Context(), store)); err != nil {
+			if err := errors.Join(err, bucketed.publish(cmd.Context(), store)); err != nil {
 				return err
 			}
 			return concludeNight(cmd.OutOrStdout(), store, s, true, output)

@@ -67,12 +67,12 @@ type killed struct{}
 
 // harness is a night on disk, with trials that are made up, that is killed at its nth step.
 type harness struct {
-	root  string
-	steps int
-	kill  int // 0 is never.
-	now   time.Time
-	whole map[string]int // Trials with a verdict, by unit.
-	far   string         // The URL of a bucket, if there is one.
+	root   string
+	steps  int
+	kill   int // 0 is never.
+	now    time.Time
+	whole  map[string]int // Trials with a verdict, by unit.
+	remote string         // The URL of a bucket, if there is one.
 }
 
 func (h *harness) step() {
@@ -120,8 +120,8 @@ func (h *harness) night(t *testing.T, l nightly.List) (dead bool) {
 		t.Fatal(err)
 	}
 	defer unlock()
-	far, err := openFar(t.Context(), h.far)
-	if err := errors.Join(err, far.begin(t.Context(), store)); err != nil {
+	remote, err := openRemote(t.Context(), "--store", h.remote)
+	if err := errors.Join(err, remote.begin(t.Context(), store)); err != nil {
 		t.Fatal(err)
 	}
 	known, err := knownResults(h.root, store, l.Build)
@@ -137,7 +137,7 @@ func (h *harness) night(t *testing.T, l nightly.List) (dead bool) {
 			err := store.Keep(r)
 			h.step() // After the result, before the page.
 			_, pageErr := writeNight(store, l, []string{h.root})
-			return errors.Join(err, pageErr, far.push(t.Context(), store, h.root, time.Minute))
+			return errors.Join(err, pageErr, remote.push(t.Context(), store, h.root, time.Minute))
 		},
 	}
 	if err := n.Sleep(t.Context()); err != nil {

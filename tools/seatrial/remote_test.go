@@ -109,7 +109,7 @@ func TestANightGoesOnOnAnotherMachine(t *testing.T) {
 	steps := 100
 	for kill := 0; kill <= steps; kill++ {
 		url := s.url(fmt.Sprintf("teams/%d", kill))
-		h := &harness{root: t.TempDir(), kill: kill, whole: map[string]int{}, now: time.Now(), far: url}
+		h := &harness{root: t.TempDir(), kill: kill, whole: map[string]int{}, now: time.Now(), remote: url}
 		if dead := h.night(t, l); dead {
 			h.kill, h.root = 0, t.TempDir()
 			h.night(t, l)
@@ -163,12 +163,12 @@ func TestABucketHasWhatItsMachinesHave(t *testing.T) {
 			t.Fatal(err)
 		}
 		unlock()
-		far, err := openFar(t.Context(), s.url("two"))
+		remote, err := openRemote(t.Context(), "--store", s.url("two"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if machine == 0 { // The other one does not look before it writes.
-			if err := far.begin(t.Context(), night); err != nil {
+			if err := remote.begin(t.Context(), night); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -189,7 +189,7 @@ func TestABucketHasWhatItsMachinesHave(t *testing.T) {
 			defer back.Stop()
 		}
 		for range 2 { // Again: nothing changes.
-			if err := far.push(t.Context(), night, root, time.Minute); err != nil {
+			if err := remote.push(t.Context(), night, root, time.Minute); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -237,7 +237,7 @@ func TestAStoreIsRefused(t *testing.T) {
 		t.Setenv("AWS_SECRET_ACCESS_KEY", tt.secret)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		_, err := openFar(ctx, tt.url)
+		_, err := openRemote(ctx, "--store", tt.url)
 		var exit *exitError
 		if !errors.As(err, &exit) || exit.code != exitArguments || !strings.Contains(strings.ToLower(fmt.Sprint(err)), tt.says) {
 			t.Errorf("%s: %v", name, err)

@@ -14,52 +14,52 @@ import (
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
-// far is the bucket that a night stores its results in; nil without one.
-type far struct{ *bucket.Bucket }
+// remote is the bucket that a night stores its results in; nil without one.
+type remote struct{ *bucket.Bucket }
 
-// openFar opens the bucket at a URL, if there is one. It is refused if it cannot be reached.
-func openFar(ctx context.Context, url string) (*far, error) {
+// openRemote opens the bucket at a URL, if there is one. What cannot be reached is refused; argument says who named it.
+func openRemote(ctx context.Context, argument, url string) (*remote, error) {
 	if url == "" {
-		return nil, nil //nolint:nilnil // No bucket is no error, and all of far takes it.
+		return nil, nil //nolint:nilnil // No bucket is no error, and all of remote takes it.
 	}
 	b, err := bucket.Open(ctx, url)
 	if err != nil {
-		return nil, badArguments("--store: %w", err)
+		return nil, badArguments("%s: %w", argument, err)
 	}
-	return &far{b}, nil
+	return &remote{b}, nil
 }
 
 // begin takes over the results that are stored, and stores the list.
-func (f *far) begin(ctx context.Context, night rundir.Night) error {
-	if f == nil {
+func (r *remote) begin(ctx context.Context, night rundir.Night) error {
+	if r == nil {
 		return nil
 	}
-	return errors.Join(f.Pull(ctx, night, time.Minute), f.put(ctx, night, rundir.ListFile))
+	return errors.Join(r.Pull(ctx, night, time.Minute), r.put(ctx, night, rundir.ListFile))
 }
 
 // push stores what is not stored yet.
-func (f *far) push(ctx context.Context, night rundir.Night, runs string, bound time.Duration) error {
-	if f == nil {
+func (r *remote) push(ctx context.Context, night rundir.Night, runs string, bound time.Duration) error {
+	if r == nil {
 		return nil
 	}
-	return f.Push(ctx, night, runs, bound)
+	return r.Push(ctx, night, runs, bound)
 }
 
 // publish stores the pages and tables of the whole night.
-func (f *far) publish(ctx context.Context, night rundir.Night) error {
-	if f == nil {
+func (r *remote) publish(ctx context.Context, night rundir.Night) error {
+	if r == nil {
 		return nil
 	}
-	return f.put(ctx, night, rundir.IndexFile, rundir.NightFile, rundir.JUnitFile, rundir.PromFile, rundir.MarkdownFile)
+	return r.put(ctx, night, rundir.IndexFile, rundir.NightFile, rundir.JUnitFile, rundir.PromFile, rundir.MarkdownFile)
 }
 
-func (f *far) put(ctx context.Context, night rundir.Night, names ...string) error {
+func (r *remote) put(ctx context.Context, night rundir.Night, names ...string) error {
 	for _, name := range names {
 		data, err := os.ReadFile(night.Path(name))
 		if err != nil {
 			return fmt.Errorf("store a file of the night: %w", err)
 		}
-		if err := f.Put(ctx, path.Join(rundir.NightDir, name), data, time.Minute); err != nil {
+		if err := r.Put(ctx, path.Join(rundir.NightDir, name), data, time.Minute); err != nil {
 			return err
 		}
 	}
@@ -67,8 +67,8 @@ func (f *far) put(ctx context.Context, night rundir.Night, names ...string) erro
 }
 
 // fetchNight makes of a bucket a directory for runs with the results, without the runs.
-func fetchNight(ctx context.Context, url, root string) (*far, error) {
-	f, err := openFar(ctx, url)
+func fetchNight(ctx context.Context, url, root string) (*remote, error) {
+	f, err := openRemote(ctx, "merge", url)
 	if err != nil {
 		return nil, err
 	}

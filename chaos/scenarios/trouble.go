@@ -102,7 +102,7 @@ func troubles() []plan.Scenario {
 			Build: bindRefused(replicas, "scheduler"),
 		},
 		{
-			// The PV controller asks the provisioner for a volume by an annotation of the claim, and binds the claim to it.
+			// The PV controller asks for a volume by an annotation of the claim, and binds the claim to it.
 			Name: "bind-unasked",
 			Summary: "A StatefulSet is scaled up while the API server takes no claim from the PV controller: nobody " +
 				"is asked for a volume, and the pod stays Pending; it comes up after it.",

@@ -46,8 +46,8 @@ type Bucket struct {
 const Scheme = "s3://"
 
 // Open reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME. Without an endpoint it is that of $AWS_ENDPOINT_URL, or
-// Amazon's. Credentials are those of the environment, of ~/.aws/credentials, or of the machine's role. It is an error if
-// there is no such bucket, or none can be seen.
+// Amazon's. Credentials are those of the environment, of ~/.aws/credentials, or of the machine's role. A bucket that is
+// not there, or cannot be asked for, is an error.
 func Open(ctx context.Context, text string) (*Bucket, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -149,6 +149,16 @@ func TestAPlanThatTheClusterCannotCarryOut(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "undo is armed by systemd on the nodes: it runs OpenRC") {
 		t.Errorf("a cluster without systemd: %v", err)
 	}
+	c.Able = clusters.Capabilities{
+		Can: []string{clusters.CanAPI, clusters.CanSystemd}, Cannot: map[string]string{"shared-dir": "its nodes are machines"},
+	}
+	p.Workload.Storage, p.Workload.Fencing = plan.StorageSharedDisk, "single"
+	err = ValidateOn(t.Context(), AllParts(), p, c)
+	want := `workload.storage: cluster "small": disks of storage "shareddisk" are files that all nodes see: its nodes are ` +
+		`machines; use "local"`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a cluster whose nodes share nothing: %v, want %s", err, want)
+	}
 	if got := c.Transcript.Acts(); len(got) > 0 {
 		t.Errorf("it ran %v", got)
 	}

@@ -107,11 +107,18 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	if err := few.Err(); err != nil {
 		return err
 	}
-	if why, lacks := cluster.Capabilities().Lacks([]string{clusters.CanSystemd})[clusters.CanSystemd]; lacks {
-		var errs plan.FieldErrors
-		errs.Add("steps", "use a cluster whose nodes run systemd",
+	var cannot plan.FieldErrors
+	lacks := cluster.Capabilities().Lacks([]string{clusters.CanSystemd, clusters.CanSharedDir})
+	if why, ok := lacks[clusters.CanSystemd]; ok {
+		cannot.Add("steps", "use a cluster whose nodes run systemd",
 			"cluster %q: undo is armed by systemd on the nodes: %s", cluster.Name(), why)
-		return errs
+	}
+	if why, ok := lacks[clusters.CanSharedDir]; ok && p.Workload.StorageName() == plan.StorageSharedDisk {
+		cannot.Add("workload.storage", fmt.Sprintf("use %q", plan.StorageLocal),
+			"cluster %q: disks of storage %q are files that all nodes see: %s", cluster.Name(), plan.StorageSharedDisk, why)
+	}
+	if err := cannot.Err(); err != nil {
+		return err
 	}
 	if !mesh && p.Workload.External == nil && p.Kubernetes == "" {
 		return nil

@@ -239,7 +239,8 @@ func TestAStoreIsRefused(t *testing.T) {
 		defer cancel()
 		_, err := openRemote(ctx, "--store", tt.url)
 		var exit *exitError
-		if !errors.As(err, &exit) || exit.code != exitArguments || !strings.Contains(strings.ToLower(fmt.Sprint(err)), tt.says) {
+		said := strings.ToLower(fmt.Sprint(err))
+		if !errors.As(err, &exit) || exit.code != exitArguments || !strings.Contains(said, tt.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -150,12 +150,13 @@ func TestAPlanThatTheClusterCannotCarryOut(t *testing.T) {
 		t.Errorf("a cluster without systemd: %v", err)
 	}
 	c.Able = clusters.Capabilities{
-		Can: []string{clusters.CanAPI, clusters.CanSystemd}, Cannot: map[string]string{"shared-dir": "its nodes are machines"},
+		Can:    []string{clusters.CanAPI, clusters.CanSystemd},
+		Cannot: map[string]string{"shared-dir": "its nodes are machines"},
 	}
 	p.Workload.Storage, p.Workload.Fencing = plan.StorageSharedDisk, "single"
 	err = ValidateOn(t.Context(), AllParts(), p, c)
-	want := `workload.storage: cluster "small": disks of storage "shareddisk" are files that all nodes see: its nodes are ` +
-		`machines; use "local"`
+	want := `workload.storage: cluster "small": disks of storage "shareddisk" are files that all nodes see: ` +
+		`its nodes are machines; use "local"`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a cluster whose nodes share nothing: %v, want %s", err, want)
 	}

@@ -115,7 +115,8 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	}
 	if why, ok := lacks[clusters.CanSharedDir]; ok && p.Workload.StorageName() == plan.StorageSharedDisk {
 		cannot.Add("workload.storage", fmt.Sprintf("use %q", plan.StorageLocal),
-			"cluster %q: disks of storage %q are files that all nodes see: %s", cluster.Name(), plan.StorageSharedDisk, why)
+			"cluster %q: disks of storage %q are files that all nodes see: %s", cluster.Name(),
+			plan.StorageSharedDisk, why)
 	}
 	if err := cannot.Err(); err != nil {
 		return err

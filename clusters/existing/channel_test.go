@@ -2,11 +2,14 @@ package existing
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +106,32 @@ func TestUnitIsStartedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAFaultWaitsForTheUnit, as after a boot: the pod's route would end with the kubelet.
+func TestAFaultWaitsForTheUnit(t *testing.T) {
+	p := &pod{}
+	n := nodeWith(t, p)
+	n.port = "1" // Nobody listens there.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err := n.BeginFault(ctx, "r1-1", "any", time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "it is reached by route "+routePod) {
+		t.Errorf("a fault began by the pod's route: %v", err)
+	}
+	identity, err := n.cluster.authority.Node(link.Limits{Node: n.name})
+	must(t, err)
+	config, err := identity.Server()
+	must(t, err)
+	unit, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	must(t, err)
+	serving, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- link.Serve(serving, unit, p.bounds) }()
+	n.port = strconv.Itoa(unit.Addr().(*net.TCPAddr).Port)
+	must(t, n.BeginFault(t.Context(), "r1-1", "any", time.Minute))
+	stop()
+	must(t, <-served)
 }
 
 func TestNodeIsLeftOnce(t *testing.T) {

@@ -33,6 +33,8 @@ const (
 	throughAtMost = 3
 	// mendEvery is the least time between two attempts to restart the unit.
 	mendEvery = 15 * time.Second
+	// unitBound is how long a fault waits for the unit: a few attempts to restart it.
+	unitBound = 90 * time.Second
 	stderrCap = 64 << 10
 	killedBy  = 128 // The exit code of a command that a signal ended is this and the signal's number.
 )
@@ -301,7 +303,13 @@ func (n *node) find(ctx context.Context) (net.Conn, string, error) {
 // connect finds the agent. If it answers over the pod only, or not at all, the node may have rebooted: the unit is
 // started again first, at most every mendEvery.
 func (n *node) connect(ctx context.Context) (net.Conn, error) {
-	conn, name, err := n.find(ctx)
+	conn, _, err := n.connectBy(ctx)
+	return conn, err
+}
+
+// connectBy also returns the name of the route.
+func (n *node) connectBy(ctx context.Context) (conn net.Conn, name string, err error) {
+	conn, name, err = n.find(ctx)
 	if (err != nil || name == routePod) && ctx.Err() == nil && n.mayMend() {
 		if mendErr := n.mend(ctx); mendErr != nil {
 			err = errors.Join(err, mendErr)
@@ -313,7 +321,7 @@ func (n *node) connect(ctx context.Context) (net.Conn, error) {
 		}
 	}
 	if conn == nil {
-		return nil, errors.Join(ctx.Err(), err)
+		return nil, "", errors.Join(ctx.Err(), err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -321,7 +329,26 @@ func (n *node) connect(ctx context.Context) (net.Conn, error) {
 		n.log.Info("channel", "route", name, "before", n.lastRoute)
 		n.lastRoute = name
 	}
-	return conn, nil
+	return conn, name, nil
+}
+
+// lasting connects by a route that a fault may leave: the pod's ends with kubelet, runtime and API server. After a boot
+// the unit may not be there yet. Where there can be none, the pod's route must do.
+func (n *node) lasting(ctx context.Context) (conn net.Conn, err error) {
+	what := fmt.Sprintf("the agent's unit on node %q", n.name)
+	err = await.Until(ctx, what, time.Second, unitBound, func(ctx context.Context) (bool, string, error) {
+		var name string
+		if conn, name, err = n.connectBy(ctx); err != nil {
+			return false, "", await.Stop(err)
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if name != routePod || n.noUnit != nil {
+			return true, "", nil
+		}
+		return false, "it is reached by route " + name, conn.Close()
+	})
+	return conn, err
 }
 
 func (n *node) mayMend() bool {
@@ -372,13 +399,13 @@ func (n *node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 
 var _ clusters.BoundedNode = (*node)(nil)
 
-// BeginFault asks the node's agent for leave to do harm, within the limits of the session. From then on the direct
-// route is tried first again: the fault may cut the node off from the others.
+// BeginFault asks the node's agent for leave to do harm, within the limits of the session, once a route to it is there
+// that lasts. From then on the direct route is tried first again: the fault may cut the node off from the others.
 func (n *node) BeginFault(ctx context.Context, owner, fault string, life time.Duration) error {
 	n.mu.Lock()
 	n.lastRoute = ""
 	n.mu.Unlock()
-	conn, err := n.connect(ctx)
+	conn, err := n.lasting(ctx)
 	if err == nil {
 		err = link.Begin(ctx, conn, owner, fault, life)
 	}

@@ -1,6 +1,7 @@
 package existing
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	utilexec "k8s.io/client-go/util/exec"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/existing/link"
 )
@@ -29,6 +32,8 @@ type pod struct {
 	mu      sync.Mutex
 	started []error // How each "link start" ends; those after the last succeed.
 	gone    bool
+	port    string // Where the unit says that it listens.
+	asked   atomic.Int32
 	bounds  *link.Bounds
 }
 
@@ -40,6 +45,7 @@ func (p *pod) exec(ctx context.Context, _ string, argv []string, in io.Reader, o
 	case p.gone:
 		return errors.New("pods not found")
 	case strings.Contains(line, " link stdio "):
+		p.asked.Add(1)
 		p.mu.Unlock()
 		defer p.mu.Lock()
 		link.ServeOne(ctx, in.(io.ReadWriteCloser), p.bounds)
@@ -49,7 +55,7 @@ func (p *pod) exec(ctx context.Context, _ string, argv []string, in io.Reader, o
 			p.started = p.started[1:]
 			return err
 		}
-		_, err := io.WriteString(out, "1\n") // Nobody listens on this port.
+		_, err := io.WriteString(out, cmp.Or(p.port, "1")+"\n") // Nobody listens on port 1.
 		return err
 	case strings.Contains(line, " link stop "):
 		p.gone = true
@@ -112,24 +118,25 @@ func TestUnitIsStartedAgain(t *testing.T) {
 func TestAFaultWaitsForTheUnit(t *testing.T) {
 	p := &pod{}
 	n := nodeWith(t, p)
-	n.port = "1" // Nobody listens there.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	err := n.BeginFault(ctx, "r1-1", "any", time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "it is reached by route "+routePod) {
-		t.Errorf("a fault began by the pod's route: %v", err)
-	}
 	identity, err := n.cluster.authority.Node(link.Limits{Node: n.name})
 	must(t, err)
 	config, err := identity.Server()
 	must(t, err)
-	unit, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	unit, err := tls.Listen("tcp", "127.0.0.1:0", config) // It takes connections, and answers later.
 	must(t, err)
+	p.port = strconv.Itoa(unit.Addr().(*net.TCPAddr).Port)
+	n.port, n.lastMend = p.port, time.Now() // The unit was started again just now.
+	began := make(chan error, 1)
+	go func() { began <- n.BeginFault(t.Context(), "r1-1", "any", time.Minute) }()
+	must(t, await.Until(t.Context(), "the pod's route to be tried", 10*time.Millisecond, time.Minute,
+		func(context.Context) (bool, string, error) { return p.asked.Load() > 0, "", nil }))
 	serving, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- link.Serve(serving, unit, p.bounds) }()
-	n.port = strconv.Itoa(unit.Addr().(*net.TCPAddr).Port)
-	must(t, n.BeginFault(t.Context(), "r1-1", "any", time.Minute))
+	must(t, <-began)
+	if n.lastRoute != routeDirect {
+		t.Errorf("the fault began by route %q, want %q", n.lastRoute, routeDirect)
+	}
 	stop()
 	must(t, <-served)
 }

@@ -339,7 +339,10 @@ func (n *node) lasting(ctx context.Context) (conn net.Conn, err error) {
 	err = await.Until(ctx, what, time.Second, unitBound, func(ctx context.Context) (bool, string, error) {
 		var name string
 		if conn, name, err = n.connectBy(ctx); err != nil {
-			return false, "", await.Stop(err)
+			if ctx.Err() == nil {
+				err = await.Stop(err)
+			}
+			return false, "", err
 		}
 		n.mu.Lock()
 		defer n.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -72,7 +71,6 @@ func (s *s3) start(t *testing.T) {
 	t.Helper()
 	s.server = exec.CommandContext(context.WithoutCancel(t.Context()), s.program, "--port", s.at, "--access", "night",
 		"--secret", "watch-over-all", "--quiet", "posix", "--sidecar", s.sidecar(t), filepath.Join(s.dir, "data"))
-	s.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.server.Start(); err != nil {
 		t.Fatal(err)
 	}

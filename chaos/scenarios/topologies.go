@@ -11,11 +11,15 @@ import (
 // topologies are the trials of a group of databases with one writer, each topology with each trouble. The first
 // instance is the first primary. Each is on a node of its own, so that a fault of a node concerns one.
 func topologies() []plan.Scenario {
+	none := func() []plan.Step { return nil }
 	// The kubelet starts a container again after a second: the primary may be back before anybody replaces it.
-	killed := func() plan.Step { return Within("container-kill", 0, 4*time.Minute, Load(40)) }
+	killed := func() []plan.Step { return []plan.Step{Within("container-kill", 0, 4*time.Minute, Load(40))} }
 	// The node stays down until the group has acknowledged without it.
-	crashed := func() plan.Step { return Within("node-crash", 0, 4*time.Minute, Load(40)) }
-	cut := func() plan.Step { return Within("node-partition", 0, 5*time.Minute, Load(40)) }
+	crashed := func() []plan.Step { return []plan.Step{Within("node-crash", 0, 4*time.Minute, Load(40))} }
+	cut := func() []plan.Step { return []plan.Step{Within("node-partition", 0, 5*time.Minute, Load(40))} }
+	scaled := func() []plan.Step {
+		return []plan.Step{Scale(3), Load(60), Checksum("three"), Scale(5), Load(60), Checksum("five"), Scale(3)}
+	}
 	var all []plan.Scenario
 	for _, topology := range []struct{ name, summary string }{
 		{plan.TopologyAsync, "A group of databases, asynchronous replication, a promoter."},
@@ -25,26 +29,29 @@ func topologies() []plan.Scenario {
 		// A promoter refuses to replace an asynchronous primary that it cannot reach, which goes on alone.
 		troubles := []struct {
 			name, summary string
-			fault         func() plan.Step
+			replicas      int
+			steps         func() []plan.Step
 		}{
-			{"calm", "No fault.", nil},
-			{"primary-killed", "The primary is killed under load; it comes back or is replaced.", killed},
-			{"primary-crashed", "The node of the primary crashes, and boots when the group has gone on.", crashed},
-			{"primary-cut", "The node of the primary is cut off under load; clients on both sides write on.", cut},
-			{"scaled", "Five are scaled to three, to five, and to three again, under load.", nil},
+			{"calm", "No fault.", 3, none},
+			{"primary-killed", "The primary is killed under load; it comes back or is replaced.", 3, killed},
+			{"primary-crashed", "The node of the primary crashes, and boots when the group has gone on.", 3, crashed},
+			{"primary-cut", "The node of the primary is cut off under load; clients on both sides write on.", 3, cut},
+			{"scaled", "Five are scaled to three, to five, and to three again, under load.", 5, scaled},
 		}
 		if topology.name == plan.TopologyAsync {
 			// Nobody can prove that a primary has ended whose node is away: none is promoted. During a crash nothing
 			// would be acknowledged, which shows nothing; a primary that is cut off goes on for clients on its side.
-			troubles[3].fault = func() plan.Step { return Fault("node-partition", 0, 20*time.Second, 5*time.Minute) }
+			troubles[3].steps = func() []plan.Step {
+				return []plan.Step{Fault("node-partition", 0, 20*time.Second, 5*time.Minute)}
+			}
 			troubles = slices.Delete(troubles, 2, 3)
 		}
 		if topology.name == plan.TopologyGroup {
 			// Its members decide by themselves: a cut from the control plane alone is none for them.
 			troubles[3].summary = "The nodes of the primary and of another instance are cut off from each other " +
 				"under load; both reach the third."
-			troubles[3].fault = func() plan.Step {
-				return With(Within("node-isolate", 0, 5*time.Minute, Load(40)), plan.Params{"peer": 1})
+			troubles[3].steps = func() []plan.Step {
+				return []plan.Step{With(Within("node-isolate", 0, 5*time.Minute, Load(40)), plan.Params{"peer": 1})}
 			}
 		}
 		for _, trouble := range troubles {
@@ -52,14 +59,7 @@ func topologies() []plan.Scenario {
 				Name:    "topology-" + topology.name + "-" + trouble.name,
 				Summary: topology.summary + " " + trouble.summary,
 				Build: func(r *rand.Rand) plan.Plan {
-					switch {
-					case trouble.fault != nil:
-						return inGroup(r, 3, topology.name, trouble.fault())
-					case trouble.name == "scaled":
-						return inGroup(r, 5, topology.name, Scale(3), Load(60), Checksum("three"),
-							Scale(5), Load(60), Checksum("five"), Scale(3))
-					}
-					return inGroup(r, 3, topology.name)
+					return inGroup(r, trouble.replicas, topology.name, trouble.steps()...)
 				},
 			})
 		}
@@ -71,7 +71,8 @@ func topologies() []plan.Scenario {
 		Expect:  "FAIL",
 		Finding: plan.Sign{Check: "acknowledged", Says: "is lost"},
 		Build: func(r *rand.Rand) plan.Plan {
-			return inGroup(r, 3, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}), crashed())
+			lost := tamper(plan.Tamper{Kind: "delete-row"})
+			return inGroup(r, 3, plan.TopologySemiSync, slices.Insert(crashed(), 0, lost)...)
 		},
 	})
 }

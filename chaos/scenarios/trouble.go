@@ -104,8 +104,8 @@ func troubles() []plan.Scenario {
 		{
 			// The PV controller asks for a volume by an annotation of the claim, and binds the claim to it.
 			Name: "bind-unasked",
-			Summary: "A StatefulSet is scaled up while the API server takes no claim from the PV controller: nobody " +
-				"is asked for a volume, and the pod stays Pending; it comes up after it.",
+			Summary: "A StatefulSet is scaled up while the API server takes no claim from the PV controller: the pod " +
+				"stays Pending; it comes up after it.",
 			Build: bindRefused(replicas, "persistent-volume-binder"),
 		},
 		{

@@ -295,7 +295,8 @@ func (f *nightlyFlags) night(
 	runner.leave(ctx)
 	s, err := writeNight(store, part, []string{f.run.runs})
 	err = errors.Join(err, remote.push(context.WithoutCancel(ctx), store, f.run.runs, 5*time.Minute))
-	if whole := len(part.Units) == len(list.Units); whole && err == nil {
+	whole := len(part.Units) == len(list.Units)
+	if whole && err == nil {
 		err = remote.publish(ctx, store)
 	}
 	if err := errors.Join(nightErr, err); err != nil {
@@ -305,7 +306,7 @@ func (f *nightlyFlags) night(
 	took := time.Since(begin)
 	say(stderr, "%d trials on %d clusters in %s: %.0f per hour", runner.trials, runner.clusters,
 		took.Round(time.Second), float64(runner.trials)/took.Hours())
-	return concludeNight(stdout, store, s, len(part.Units) == len(list.Units), f.run.output)
+	return concludeNight(stdout, store, s, whole, f.run.output)
 }
 
 // soak returns the units of the part with other seeds.

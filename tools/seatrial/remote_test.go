@@ -99,8 +99,7 @@ func (s *s3) url(prefix string) string {
 }
 
 // TestANightGoesOnOnAnotherMachine kills the harness at every step there is; another one, with nothing but the bucket,
-// goes on. In the end each unit has its verdict, no trial that was stored was carried out again, and what merge makes
-// of the bucket is the same for all.
+// goes on. In the end each unit has its verdict, and no trial that was stored was carried out again.
 func TestANightGoesOnOnAnotherMachine(t *testing.T) {
 	s := newS3(t)
 	l := nightList(t, "set-scale-light,set-burst-light")

@@ -41,6 +41,8 @@ type Plan struct {
 	Workers  int    `json:"workers"` // Worker nodes needed.
 	// Kubernetes is the version that the cluster must have at the start, "v1.36.3"; any when it is empty.
 	Kubernetes string `json:"kubernetes,omitempty"`
+	// FeatureGates are gates that are off by default, and that API server and controller manager must have on.
+	FeatureGates []string `json:"featureGates,omitempty"`
 
 	Workload Workload `json:"workload"`
 	Bounds   Bounds   `json:"bounds"`

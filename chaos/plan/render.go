@@ -36,6 +36,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	}
 	line("cluster", true, "1 control plane, %s", Count(p.Workers, "worker"))
 	line("version", p.Kubernetes != "", "%s at the start", p.Kubernetes)
+	line("gates", len(p.FeatureGates) > 0, "%s on", strings.Join(p.FeatureGates, ", "))
 	if x := wl.External; x != nil {
 		where := fmt.Sprintf("that is there in namespace %q", x.Namespace)
 		if x.Manifests != "" {

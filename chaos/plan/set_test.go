@@ -83,6 +83,13 @@ func setMistakes() []mistake {
 			`workload.updateStrategy: no strategy "onDelete"; did you mean "OnDelete"?`},
 		{"partition of none", func(p *plan.Plan) { p.Workload.UpdateStrategy, p.Workload.Partition = "OnDelete", 1 },
 			`workload.partition: strategy "OnDelete" has none; leave it out`},
+		{"no gate", func(p *plan.Plan) { p.Workload.UpdateStrategy = "Recreate" },
+			`featureGates: strategy "Recreate" needs StatefulSetRecreateStrategy; add`},
+		{"gates of no version", func(p *plan.Plan) { p.FeatureGates = []string{plan.RecreateGate} },
+			"kubernetes: is left out, and feature gates are those of a version"},
+		{"a gate with a value", func(p *plan.Plan) {
+			p.Kubernetes, p.FeatureGates = "v1.37.0", []string{plan.RecreateGate, "AllAlpha=true"}
+		}, `featureGates[1]: "AllAlpha=true" is not a name`},
 		{"unavailable", func(p *plan.Plan) { p.Workload.MaxUnavailable = -1 }, "workload.maxUnavailable: -1 is out"},
 		{"min ready", func(p *plan.Plan) { p.Workload.MinReadySeconds = 1e6 }, "workload.minReadySeconds: 1000000 is"},
 		{"start", func(p *plan.Plan) { p.Workload.Start = -3 }, "workload.start: -3 is out of range"},

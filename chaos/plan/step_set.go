@@ -134,8 +134,8 @@ func (v *validator) partition(at string, s Step, _ depth) {
 	at += ".partition"
 	v.Range(at, *s.Partition, 0, MaxOrdinal)
 	switch {
-	case v.work.Strategy() == StrategyOnDelete:
-		v.Add(at, "leave the step out", "strategy %q has no partition", StrategyOnDelete)
+	case v.work.Strategy() != StrategyRolling:
+		v.Add(at, "leave the step out", "strategy %q has no partition", v.work.Strategy())
 	case *s.Partition == v.set.partition:
 		v.Add(at, "use another number, or leave the step out", "it is %d already", *s.Partition)
 	}

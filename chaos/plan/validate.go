@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"time"
 
@@ -64,6 +65,7 @@ func (p Plan) Validate(caps Caps) error {
 	if p.Kubernetes != "" {
 		v.version("kubernetes", p.Kubernetes)
 	}
+	v.gates()
 	v.workload()
 	v.lasting("bounds.ready", p.Bounds.Ready)
 	v.lasting("bounds.settle", p.Bounds.Settle)
@@ -85,6 +87,22 @@ func (p Plan) Validate(caps Caps) error {
 	v.finally(p.Steps)
 	v.overlaps()
 	return v.Err()
+}
+
+// gates checks the names of feature gates, and that those are on without which the API server refuses the workload.
+func (v *validator) gates() {
+	legal := regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
+	if len(v.plan.FeatureGates) > 0 && v.plan.Kubernetes == "" {
+		v.Add("kubernetes", "name the version, like v1.37.0", "is left out, and feature gates are those of a version")
+	}
+	for i, gate := range v.plan.FeatureGates {
+		if !legal.MatchString(gate) {
+			v.Add(fmt.Sprintf("featureGates[%d]", i), "write it like "+RecreateGate, "%q is not a name", gate)
+		}
+	}
+	if v.work.Strategy() == StrategyRecreate && !slices.Contains(v.plan.FeatureGates, RecreateGate) {
+		v.Add("featureGates", "add "+RecreateGate, "strategy %q needs %s", StrategyRecreate, RecreateGate)
+	}
 }
 
 // validator walks a plan in order and collects errors.

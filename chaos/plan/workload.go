@@ -56,7 +56,7 @@ type Workload struct {
 	// Topology is how the databases belong together: TopologySingle (also when empty), or one group with one writer,
 	// whose rows are the group's. The clients follow the writer.
 	Topology string `json:"topology,omitempty"`
-	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty) or StrategyOnDelete.
+	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty), StrategyOnDelete or StrategyRecreate.
 	UpdateStrategy string `json:"updateStrategy,omitempty"`
 	// Partition is how many pods, from the lowest ordinal on, a rolling update leaves alone.
 	Partition int `json:"partition,omitempty"`
@@ -94,9 +94,13 @@ func Storages() []string { return []string{StorageLocal, StorageSharedDisk} }
 const (
 	StrategyRolling  = "RollingUpdate"
 	StrategyOnDelete = "OnDelete"
+	StrategyRecreate = "Recreate" // Since v1.37, behind RecreateGate.
 	PolicyRetain     = "Retain"
 	PolicyDelete     = "Delete"
 )
+
+// RecreateGate is the feature gate of StrategyRecreate, alpha in v1.37.
+const RecreateGate = "StatefulSetRecreateStrategy"
 
 // When a claim is given a volume.
 const (
@@ -296,13 +300,13 @@ func (v *validator) noData(at string, of any, names ...string) {
 
 // options checks the options of the StatefulSet.
 func (v *validator) options(w Workload) {
-	v.OneOf("workload.updateStrategy", "strategy", w.Strategy(), StrategyOnDelete, StrategyRolling)
+	v.OneOf("workload.updateStrategy", "strategy", w.Strategy(), StrategyOnDelete, StrategyRecreate, StrategyRolling)
 	rolling := fmt.Sprintf("leave it out, or use workload.updateStrategy: %q", StrategyRolling)
-	if w.Strategy() == StrategyOnDelete && w.Partition != 0 {
-		v.Add("workload.partition", rolling, "strategy %q has none", StrategyOnDelete)
+	if w.Strategy() != StrategyRolling && w.Partition != 0 {
+		v.Add("workload.partition", rolling, "strategy %q has none", w.Strategy())
 	}
-	if w.Strategy() == StrategyOnDelete && w.MaxUnavailable != 0 {
-		v.Add("workload.maxUnavailable", rolling, "strategy %q has none", StrategyOnDelete)
+	if w.Strategy() != StrategyRolling && w.MaxUnavailable != 0 {
+		v.Add("workload.maxUnavailable", rolling, "strategy %q has none", w.Strategy())
 	}
 	v.Range("workload.partition", w.Partition, 0, MaxOrdinal)
 	v.Range("workload.maxUnavailable", w.MaxUnavailable, 0, MaxReplicas)

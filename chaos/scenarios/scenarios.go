@@ -439,7 +439,7 @@ func Profiles() []Profile {
 	})
 	long := slices.Clone(standard)
 	for _, s := range All() {
-		own := plan.Make(s, 1).Kubernetes != "" // It begins with a version of its own, and upgrades it.
+		own := plan.Make(s, 1).Kubernetes != "" // It needs a cluster of its own.
 		if s.Expect == "PASS" && !own && !slices.Contains(long, s.Name) {
 			long = append(long, s.Name)
 		}

@@ -133,6 +133,23 @@ func sets() []setScenario {
 	podDelete := func(ordinal int) plan.Step { return Fault("pod-delete", ordinal, time.Second, 2*time.Minute) }
 	return []setScenario{
 		{
+			// Alpha in v1.37: its clusters are made with the gate. In MySQL's case no row may be lost although the
+			// pods of all instances are gone at once.
+			name: "recreate",
+			summary: "With the strategy Recreate no pod of the new revision is made before all of the old one are " +
+				"gone; then rolled back.",
+			faults: []string{"kubelet-kill", "manager-kill"},
+			build: func(v variant) plan.Plan {
+				w := v.workload(3 + v.r.IntN(2))
+				w.UpdateStrategy = plan.StrategyRecreate
+				forth, back := v.either(v.meanwhile(terminating, 2), v.meanwhile(scheduled, 1))
+				p := v.trial(w, update("v2", forth...), Load(60), Checksum("updated"),
+					rollback(plan.RevisionFirst, back...))
+				p.Kubernetes, p.FeatureGates = minors()[len(minors())-1], []string{plan.RecreateGate}
+				return p
+			},
+		},
+		{
 			name:    "set-blocked",
 			summary: "Scaled down while the first pod cannot be scheduled: nothing is deleted until it is Ready again.",
 			build: func(v variant) plan.Plan {

@@ -247,6 +247,9 @@ func keeps(st *world.StatefulSet, ordinal int) bool {
 // rolling reports whether the update strategy is RollingUpdate.
 func rolling(st *world.StatefulSet) bool { return st.Spec.Demand.Strategy == world.RollingUpdate }
 
+// recreating reports whether the update strategy is Recreate.
+func recreating(st *world.StatefulSet) bool { return st.Spec.Demand.Strategy == world.Recreate }
+
 // updates counts the steps of a plan that change the pod template.
 func updates(p plan.Plan) (n int) {
 	for _, st := range p.AllSteps() {

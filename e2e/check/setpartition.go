@@ -23,7 +23,7 @@ func SetPartition() Check {
 		Source: "Kubernetes documentation, StatefulSets, Partitioned rolling updates; " +
 			"k8s.io/api apps/v1, RollingUpdateStatefulSetStrategy; kubernetes/kubernetes issue 119685",
 		Unit:    "revisions of pods",
-		Applies: func(p plan.Plan) bool { return !onDelete(p) },
+		Applies: func(p plan.Plan) bool { return p.Workload.Strategy() == plan.StrategyRolling },
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPartition)
 }
 

@@ -17,6 +17,7 @@ func updateTales() []tale {
 	const name = "set-update"
 	budget := func(most any) spec { return spec{MaxUnavailable: most} }
 	rolled := three(spec{}, func(w *web) { w.Change(image("v2")).Replace(2, 1, 0) })
+	recreate := spec{Recreate: true}
 	return []tale{
 		{"from the highest down", name, rolled, check.Pass, ""},
 		{"from the lowest up", name, three(spec{}, func(w *web) { w.Change(image("v2")).Replace(0) }), check.Fail,
@@ -38,6 +39,19 @@ func updateTales() []tale {
 			w.Change(func(s *spec) { s.MinReady, s.Image = 30, "v2" }).Wait(40).Replace(2).Wait(30).Replace(1).Wait(30).
 				Replace(0).Wait(40)
 		}), check.Pass, ""},
+		{"all at once", name, three(recreate, func(w *web) {
+			w.Change(image("v2")).End(0).End(1).End(2).Gone(2).Gone(0).Gone(1).Up(0, 1, 2)
+		}), check.Pass, ""},
+		{"made before the last of the old is gone", name, three(recreate, func(w *web) {
+			w.Change(image("v2")).End(0).End(1).End(2).Gone(0).Up(0).Gone(1).Gone(2).Up(1, 2)
+		}), check.Fail, "Pod web-0 was made at revision web-v2 at +37.000 s while pod web-1, at revision web-v1, was " +
+			"not gone, and the update strategy is Recreate"},
+		{"one of the old is left alone", name, three(recreate, func(w *web) {
+			w.Change(image("v2")).End(1).End(2).Gone(1).Gone(2).Up(1, 2)
+		}), check.Fail, "while pod web-0, at revision web-v1, was not gone"},
+		{"a pod of the new revision is ended too", name, three(recreate, func(w *web) {
+			w.Change(image("v2")).End(0).End(1).End(2).Gone(2).Gone(0).Gone(1).Up(0, 1, 2).End(2).Gone(2).Up(2)
+		}), check.Fail, "although it was at the update revision web-v2 and had not failed"},
 		{"two at a time", name, three(budget(2), func(w *web) {
 			w.Change(image("v2"))
 			w.Pause = 0.1

@@ -9,8 +9,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// SetUpdate judges each pod that a rolling update ended: a pod of a wanted ordinal that was not at the update revision
-// and that nothing else is known to have ended.
+// SetUpdate judges each pod that an update ended: a pod of a wanted ordinal that was not at the update revision and
+// that nothing else is known to have ended. With strategy Recreate it judges each pod that was made at a new revision.
 //
 // The state of another pod counts against the controller only if it lasted longer than the controller's cache may lag.
 // A forbidden end is a violation only if an Event shows that the controller did it; what a person or an eviction ends
@@ -20,17 +20,21 @@ func SetUpdate() Check {
 		Name: "set-update",
 		When: Continuous,
 		Promise: "A rolling update replaces pods from the highest ordinal down, each once those above it are " +
-			"updated and available, and takes away no more than maxUnavailable.",
+			"updated and available, and takes away no more than maxUnavailable; Recreate makes no pod before every " +
+			"one of an old revision is gone.",
 		Source: "Kubernetes documentation, StatefulSets, Rolling Updates and Maximum unavailable Pods (KEP-961); " +
-			"pkg/controller/statefulset, updateStatefulSet",
+			"pkg/controller/statefulset, updateStatefulSet and recreateDeleteAndWait",
 		Unit:    "pods ended by a rolling update",
 		Applies: func(p plan.Plan) bool { return rollouts(p) > 0 && !onDelete(p) },
 	}, []string{world.PodsObserver, world.SetsObserver, world.EventsObserver}, judgeSetUpdate)
 }
 
 func judgeSetUpdate(j *setJudge) {
-	judged, spared := 0, 0
+	judged, spared, made := 0, 0, 0
 	j.walk(func(p *world.PodState, now map[int]*world.PodState) {
+		if p.Made() && j.madeByRecreate(p, now) {
+			made++
+		}
 		switch counts, other := j.endedByUpdate(p, now); {
 		case counts:
 			judged++
@@ -38,21 +42,44 @@ func judgeSetUpdate(j *setJudge) {
 			spared++
 		}
 	})
-	j.evidence += judged
+	j.evidence += judged + made
 	if j.set == j.planned && judged == 0 && rollouts(j.trial.Plan) > 0 {
 		j.unknown("the plan updates the StatefulSet, and no pod was seen to be ended by it")
+	}
+	if recreates := j.trial.Plan.Workload.Strategy() == plan.StrategyRecreate; recreates && made == 0 {
+		j.unknown("the strategy is Recreate, and no pod was seen to be made at a new revision")
 	}
 	j.note("%s: %d pods ended by a rolling update, %d ended by something else", j.set, judged, spared)
 }
 
-// endedByUpdate judges a pod whose deletion was requested. It reports whether a rolling update (judged) or something
-// else (spared) ended it; both are false if the pod does not concern this check or the cause is not known.
+// madeByRecreate judges a pod that was made at another revision than the last one of its ordinal. The order of
+// resourceVersions tells which pods were still there. It reports whether strategy Recreate made it.
+func (j *setJudge) madeByRecreate(p *world.PodState, now map[int]*world.PodState) bool {
+	before := now[p.Life.Ordinal]
+	if !every(j.wanting(p), recreating) || p.Revision == "" || before == nil || before.Revision == p.Revision {
+		return false
+	}
+	for _, other := range now {
+		there := other != before && !other.Deleted() && other.Revision != "" && other.Revision != p.Revision
+		if !there || j.blind(other.Event.Span.NotAfter, p.Event.Span.NotAfter) {
+			continue
+		}
+		j.blame(p, other, "Pod %s was made at revision %s at %s while pod %s, at revision %s, was not gone, and the "+
+			"update strategy is Recreate.", p.Life.Name, p.Revision, j.when(p.Event), other.Life.Name, other.Revision)
+	}
+	return true
+}
+
+// endedByUpdate judges a pod whose deletion was requested. It reports whether an update (judged) or something else
+// (spared) ended it; both are false if the pod does not concern this check or the cause is not known.
 func (j *setJudge) endedByUpdate(p *world.PodState, now map[int]*world.PodState) (judged, spared bool) {
 	if !p.AskedToEnd() || p.Revision == "" {
 		return false, false
 	}
 	states := j.acted(p)
-	rolls := every(states, func(st *world.StatefulSet) bool { return rolling(st) && keeps(st, p.Life.Ordinal) })
+	rolls := every(states, func(st *world.StatefulSet) bool {
+		return (rolling(st) || recreating(st)) && keeps(st, p.Life.Ordinal)
+	})
 	_, names := j.set.RevisionsFor(p.Version, p.Event.Span, j.viewSince(p.Event.Span))
 	switch {
 	case !rolls || len(names) == 0:
@@ -68,6 +95,9 @@ func (j *setJudge) endedByUpdate(p *world.PodState, now map[int]*world.PodState)
 		j.blame(p, nil, "Pod %s was ended by its StatefulSet at %s although it was at the update revision %s and had "+
 			"not failed.", p.Life.Name, j.when(p.Event), p.Revision)
 		return true, false
+	}
+	if slices.ContainsFunc(states, recreating) {
+		return true, false // All at once, and in no order.
 	}
 	rule, other := j.broken(p, states, names, now)
 	switch {

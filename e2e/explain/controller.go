@@ -92,7 +92,7 @@ func (v *view) next() step {
 	switch {
 	case v.set.Deleting():
 		return step{action: ActionNone, ordinal: -1}
-	case v.set.Strategy == recreate:
+	case v.set.Strategy == world.Recreate:
 		if s, waits := v.recreates(); waits {
 			return s
 		}

@@ -15,9 +15,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// recreate is a strategy of updates beside world.RollingUpdate and world.OnDelete.
-const recreate = "Recreate"
-
 // set is a StatefulSet.
 type set struct {
 	world.Demand

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -112,6 +113,37 @@ func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
 		err = ValidateOn(t.Context(), AllParts(), plan.Make(upgrade, 1), c)
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestFeatureGatesOfAPlan: a cluster is used only if both components have each gate on.
+func TestFeatureGatesOfAPlan(t *testing.T) {
+	const gate, none = plan.RecreateGate, " of cluster \"c\" has no flag"
+	recreate, ok := AllParts().Named("recreate-light")
+	if !ok {
+		t.Fatal("no scenario recreate-light")
+	}
+	p := plan.Make(recreate, 1)
+	for _, c := range []struct{ name, server, manager, want string }{
+		{"both", "A=false," + gate + "=true", gate + "=true", ""},
+		{"off", gate + "=true", gate + "=false", "featureGates[0]: kube-controller-manager" + none},
+		{"another", gate + "Two=true", gate + "=true", "featureGates[0]: kube-apiserver" + none},
+		{"no pods", "", "", "featureGates[0]: kube-apiserver" + none},
+	} {
+		var pods []runtime.Object
+		for i, component := range gated() {
+			gates := []string{c.server, c.manager}[i]
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: component, Namespace: metav1.NamespaceSystem,
+				Labels: map[string]string{"component": component}}}
+			pod.Spec.Containers = []corev1.Container{{Command: []string{component, "--feature-gates=" + gates}}}
+			if gates != "" {
+				pods = append(pods, pod)
+			}
+		}
+		err := gatesOn(t.Context(), fake.NewClientset(pods...), p.FeatureGates, "c")
+		if (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
 }

@@ -36,6 +36,7 @@ type ClusterOptions struct {
 	DatabaseImage     string // As ImageSource, or an image of MySQL in a registry.
 	CacheDir          string // Where builds are kept; below the user's cache directory when empty.
 	Consent           offline.Consent
+	FeatureGates      []string      // Of API server and controller manager, on in a cluster that is made.
 	Upgrades          []string      // The versions that nodes will be upgraded to; their node images are made too.
 	Storages          []string      // See plan.Storages; programs they need on nodes are built first.
 	NoDatabase        bool          // No workload needs the database image: neither make nor load it.
@@ -56,6 +57,11 @@ func OptionsFor(plans ...plan.Plan) ClusterOptions {
 		m.Workers, m.NoDatabase = max(m.Workers, p.Workers), (i == 0 || m.NoDatabase) && none
 		if name := p.Workload.StorageName(); !slices.Contains(m.Storages, name) {
 			m.Storages = append(m.Storages, name)
+		}
+		for _, gate := range p.FeatureGates {
+			if !slices.Contains(m.FeatureGates, gate) {
+				m.FeatureGates = append(m.FeatureGates, gate)
+			}
 		}
 	}
 	return m
@@ -216,7 +222,7 @@ func (p *Place) create(ctx context.Context) error {
 	p.Cluster, err = maker.Create(ctx, clusters.Spec{
 		Name: m.ClusterName, Workers: m.Workers, NodeImage: p.images.Node,
 		KubernetesVersion: p.images.KubernetesVersion, RunID: NewRunID(begin),
-		Flags: m.Spec.Flags, Kubelet: m.Spec.Kubelet,
+		Flags: m.flags(), Kubelet: m.Spec.Kubelet,
 	})
 	if err != nil {
 		return fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
@@ -224,6 +230,18 @@ func (p *Place) create(ctx context.Context) error {
 	p.maker, p.ours = maker, true
 	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
 	return p.hold(ctx)
+}
+
+// flags returns the flags of the control plane, those of the feature gates among them.
+func (m ClusterOptions) flags() map[string]map[string]string {
+	if len(m.FeatureGates) == 0 {
+		return m.Spec.Flags
+	}
+	all := map[string]map[string]string{}
+	for _, component := range gated() {
+		all[component] = map[string]string{"feature-gates": strings.Join(m.FeatureGates, "=true,") + "=true"}
+	}
+	return all
 }
 
 // Leave deletes the cluster if Prepare made it, and unlocks it. It ignores the end of ctx.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -121,7 +123,7 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	if err := cannot.Err(); err != nil {
 		return err
 	}
-	if !mesh && p.Workload.External == nil && p.Kubernetes == "" {
+	if !mesh && p.Workload.External == nil && p.Kubernetes == "" && len(p.FeatureGates) == 0 {
 		return nil
 	}
 	kube, err := client(ctx, cluster)
@@ -132,6 +134,9 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 		if err := steadyAt(ctx, kube, p.Kubernetes, cluster.Name()); err != nil {
 			return err
 		}
+	}
+	if err := gatesOn(ctx, kube, p.FeatureGates, cluster.Name()); err != nil {
+		return err
 	}
 	if err := LookAt(ctx, kube, p); err != nil || !mesh {
 		return err
@@ -166,6 +171,45 @@ func steadyAt(ctx context.Context, kube kubernetes.Interface, want, cluster stri
 		}
 	}
 	return errs.Err()
+}
+
+// gated returns the components that the feature gates of a plan are of.
+func gated() []string { return []string{"kube-apiserver", "kube-controller-manager"} }
+
+// gatesOn returns an error of fields unless the flags of the control plane's pods have the feature gates on.
+func gatesOn(ctx context.Context, kube kubernetes.Interface, gates []string, cluster string) error {
+	var errs plan.FieldErrors
+	for _, component := range gated() {
+		if len(gates) == 0 {
+			break
+		}
+		pods, err := kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
+			metav1.ListOptions{LabelSelector: "component=" + component})
+		if err != nil {
+			return fmt.Errorf("cluster %q: list the pods of %s: %w", cluster, component, err)
+		}
+		for i, gate := range gates {
+			off := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return !gateOn(pod, gate) })
+			if off || len(pods.Items) == 0 {
+				errs.Add(fmt.Sprintf("featureGates[%d]", i), "use a cluster with it, or leave --reuse out",
+					"%s of cluster %q has no flag that turns %s on", component, cluster, gate)
+			}
+		}
+	}
+	return errs.Err()
+}
+
+// gateOn reports whether the flags of a pod turn a feature gate on.
+func gateOn(pod corev1.Pod, gate string) bool {
+	for _, c := range pod.Spec.Containers {
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			gates, ok := strings.CutPrefix(arg, "--feature-gates=")
+			if ok && slices.Contains(strings.Split(gates, ","), gate+"=true") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // chaosMeshOn returns an error of fields when the API server does not serve the kinds of Chaos Mesh, or when no

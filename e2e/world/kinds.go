@@ -58,7 +58,7 @@ type Demand struct {
 	Limited                    bool // maxUnavailable is set, as always since Kubernetes 1.37.
 	MinReady                   int64
 	HistoryLimit               int
-	Strategy                   string // updateStrategy.type: RollingUpdate, OnDelete or another.
+	Strategy                   string // updateStrategy.type: RollingUpdate, OnDelete, Recreate or another.
 	Parallel                   bool
 	DeleteScaled               bool // persistentVolumeClaimRetentionPolicy.whenScaled is Delete.
 	DeleteDeleted              bool // persistentVolumeClaimRetentionPolicy.whenDeleted is Delete.
@@ -69,6 +69,7 @@ type Demand struct {
 const (
 	RollingUpdate = string(appsv1.RollingUpdateStatefulSetStrategyType)
 	OnDelete      = string(appsv1.OnDeleteStatefulSetStrategyType)
+	Recreate      = "Recreate" // Since v1.37, behind the gate StatefulSetRecreateStrategy.
 )
 
 func (s *SetSpec) complete() {

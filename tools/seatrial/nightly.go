@@ -531,10 +531,12 @@ func (n *nightRunner) ahead(u nightly.Unit) time.Duration {
 	return n.making
 }
 
-// fits reports whether there is a cluster with the workers, the version and the images to upgrade to of a unit.
+// fits reports whether there is a cluster with the workers, the version, the gates and the images to upgrade to of a
+// unit.
 func (n *nightRunner) fits(u nightly.Unit) bool {
 	upgrades := u.Plan.Upgrades()
 	return n.place != nil && n.options.Workers == u.Workers && n.options.KubernetesVersion == n.version(u) &&
+		slices.Equal(n.options.FeatureGates, u.Plan.FeatureGates) &&
 		(len(upgrades) == 0 || slices.Equal(n.options.Upgrades, upgrades))
 }
 
@@ -615,7 +617,7 @@ func (n *nightRunner) make(ctx context.Context, u nightly.Unit) error {
 		return err
 	}
 	n.options.Workers, n.options.KubernetesVersion = u.Workers, n.version(u)
-	n.options.Upgrades = u.Plan.Upgrades()
+	n.options.Upgrades, n.options.FeatureGates = u.Plan.Upgrades(), u.Plan.FeatureGates
 	place, err := prepare(ctx, n.options)
 	if err != nil {
 		return err

@@ -336,6 +336,26 @@ func TestAClusterFitsOnlyWithTheImagesToUpgradeTo(t *testing.T) {
 	}
 }
 
+// TestAClusterFitsOnlyWithTheGates: neither a cluster without the gates of a unit nor one with gates that it has not.
+func TestAClusterFitsOnlyWithTheGates(t *testing.T) {
+	gated, plain := nightList(t, "recreate-light").Units[0], nightList(t, "set-scale-light").Units[0]
+	for _, c := range []struct {
+		gates []string
+		unit  nightly.Unit
+		want  bool
+	}{
+		{nil, plain, true}, {nil, gated, false},
+		{gated.Plan.FeatureGates, gated, true}, {gated.Plan.FeatureGates, plain, false},
+	} {
+		n := nightRunner{place: &trial.Place{}, kubernetes: gated.Plan.Kubernetes}
+		n.options.Workers, n.options.KubernetesVersion = c.unit.Workers, gated.Plan.Kubernetes
+		n.options.FeatureGates = c.gates
+		if got := n.fits(c.unit); got != c.want {
+			t.Errorf("a cluster with the gates %q fits %s: %t", c.gates, c.unit.Name, got)
+		}
+	}
+}
+
 // TestASecondNightIsRefusedBeforeAnythingIsTouched: two nights on one part would carry out each trial twice.
 func TestASecondNightIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 	u := newUntouched(t)

@@ -140,7 +140,7 @@ func (t *Trial) say(verb history.Verb, name string, p *TalePod, at float64) {
 type SetSpec struct {
 	Replicas, Start, Partition, MinReady int
 	HistoryLimit                         int // 0 means 10.
-	Parallel, OnDelete                   bool
+	Parallel, OnDelete, Recreate         bool
 	MaxUnavailable                       any // A number or a string; nil for none.
 	WhenDeleted, WhenScaled              string
 	Image                                string
@@ -159,6 +159,9 @@ func (t *Trial) set(verb history.Verb, name, uid string, s SetSpec, at float64, 
 	strategy := fields{"type": "RollingUpdate", "rollingUpdate": rolling}
 	if s.OnDelete {
 		strategy = fields{"type": "OnDelete"}
+	}
+	if s.Recreate {
+		strategy = fields{"type": "Recreate"}
 	}
 	policy := "OrderedReady"
 	if s.Parallel {

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // What a report says to type again must not be refused: every scenario and case is legal for the faults there are, with
@@ -19,6 +21,21 @@ func TestEveryScenarioIsLegal(t *testing.T) {
 				t.Errorf("scenario %q, seed %d: %v", s.Name, seed, err)
 				break
 			}
+		}
+	}
+}
+
+// TestEveryPlanIsReadBack: a plan that the judges take for illegal makes every verdict UNKNOWN, whatever was shown.
+func TestEveryPlanIsReadBack(t *testing.T) {
+	t.Parallel()
+	for _, s := range AllParts().All() {
+		raw, err := json.Marshal(plan.Make(s, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := history.History{Events: []history.Event{{ID: 1, Kind: history.KindPlan, Source: "trial", Plan: raw}}}
+		if _, err := world.New(h).Trial(); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
 		}
 	}
 }

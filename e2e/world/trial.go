@@ -47,11 +47,15 @@ func readPlan(raw []byte) (plan.Plan, error) {
 		return p, fmt.Errorf("the plan in the history cannot be read: %w", err)
 	}
 	caps := plan.Caps{Workloads: []string{p.Workload.Name}}
+	params := map[string][]string{} // By fault; one may be there several times, with others.
 	for _, st := range p.AllSteps() {
-		if f := st.Fault; f != nil { // The fault's own parameters were validated before the run.
-			caps.Faults = append(caps.Faults, plan.FaultCaps{Name: f.Name, Outlasts: true, Triggers: true,
-				Check: plan.Names(slices.Collect(maps.Keys(f.Params))...)})
+		if f := st.Fault; f != nil {
+			params[f.Name] = slices.AppendSeq(params[f.Name], maps.Keys(f.Params))
 		}
+	}
+	for name, names := range params { // The faults' own parameters were validated before the run.
+		caps.Faults = append(caps.Faults, plan.FaultCaps{Name: name, Outlasts: true, Triggers: true,
+			Check: plan.Names(names...)})
 	}
 	if err := p.Validate(caps); err != nil {
 		return p, fmt.Errorf("the plan in the history is not legal: %w", err)

@@ -198,7 +198,7 @@ const undoMargin = 2 * time.Second
 
 // Confirm waits for the effect. A fault without facts has failed.
 func (g *Guard) Confirm(ctx context.Context) error {
-	return g.move(ctx, verbConfirm, history.StageConfirmed, g.cfg.Limits.Confirm,
+	return g.move(ctx, verbConfirm, history.StageConfirmed, g.cfg.Limits.Confirm+g.cfg.Of.wait(*g.cfg.Step.Fault),
 		func(ctx context.Context) ([]Fact, error) { return requireFacts(g.f.Confirm(ctx)) })
 }
 
@@ -220,7 +220,11 @@ func (g *Guard) Heal(ctx context.Context) error {
 
 // ConfirmHealed waits until the effect is gone.
 func (g *Guard) ConfirmHealed(ctx context.Context) error {
-	return g.move(ctx, verbConfirmHealed, history.StageConfirmedHealed, g.cfg.Limits.ConfirmHealed,
+	limit := g.cfg.Limits.ConfirmHealed
+	if limit > g.cfg.Limits.Abandoned { // Nobody waits for it.
+		limit += g.cfg.Of.wait(*g.cfg.Step.Fault)
+	}
+	return g.move(ctx, verbConfirmHealed, history.StageConfirmedHealed, limit,
 		func(ctx context.Context) ([]Fact, error) { return requireFacts(g.f.ConfirmHealed(ctx)) })
 }
 

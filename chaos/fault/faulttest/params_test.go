@@ -116,6 +116,8 @@ func TestMistakesInParameters(t *testing.T) {
 		{"csi-point", csi + `"act": "hold", "hits": 1}`, "csi.hits: there is no such field"},
 		{"csi-point", `"csi": {"rpc": "NodeStageVolumes", "act": "hold"}`,
 			`csi.rpc: no method "NodeStageVolumes"; did`},
+		{"node-reboot", `"boot": "10s"`, "boot: 10s is out of range; use 50s to 10m0s, or leave it out"},
+		{"node-stop", `"boot": "11m"`, "boot: 11m0s is out of range"},
 		{"mesh", `"container": "mysql"`, `container: fault "mesh" does not take it`},
 	} {
 		p, caps := withParams(t, parameterized()[tc.fault], ", "+tc.params)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -49,9 +50,9 @@ func powerFault(d fault.Definition, act func(context.Context, clusters.PowerNode
 		"Ready with new containers, routes and mounts back."
 	d.Needs = []string{"power"}
 	d.Takes = []plan.Part{plan.PartNode, plan.PartProcesses}
-	return fault.Plain(d, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
+	return fault.Define(d, func(p bootParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 		a, err := newAway(env, clusters.StateExited)
-		return &down{away: a, act: act}, err
+		return &down{away: a, act: act, boot: p.bound()}, err
 	})
 }
 
@@ -77,7 +78,7 @@ func Pause() fault.Definition {
 // Reboot stops a node with a short grace period and starts it again. On kind /var stays; /run, /tmp, manual mounts,
 // routes and nftables are lost. The kernel and its page cache survive: it is not a power loss.
 func Reboot() fault.Definition {
-	return fault.Plain(fault.Definition{
+	return fault.Define(fault.Definition{
 		Name:    "node-reboot",
 		Summary: "Reboots the victim's node with a grace period of two seconds.",
 		Shown:   "The node has booted again; the kubelet and the workload's processes of the old boot are gone.",
@@ -87,26 +88,45 @@ func Reboot() fault.Definition {
 		// After a boot, volumes may be reported unmounted and leftovers taken for mounts.
 		Takes:    []plan.Part{plan.PartNode},
 		Upstream: "k/k#120853, k/k#124057",
-	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
+	}, func(p bootParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 		node, ok := env.Node.(clusters.Rebooter)
 		if !ok {
 			return nil, fmt.Errorf("node %q cannot be rebooted: its provider cannot do it", env.Node.Name())
 		}
-		return &reboot{Env: env, node: node}, nil
+		return &reboot{Env: env, node: node, boot: p.bound()}, nil
 	})
 }
 
 const (
 	// grace is a rebooted node's time to stop. It is shorter than the pods' grace period, so the shutdown kills them.
 	grace = 2 * time.Second
-	// bootBound is how long the node's services may take to start; about 5 s on an idle machine.
+	// bootBound is how long a node may take to boot where the plan does not say; about 5 s on an idle kind cluster.
 	bootBound = 50 * time.Second
+	maxBoot   = 10 * time.Minute
 	// backBound is how long the pods may take. Each starts a database that recovers.
 	backBound = 2 * time.Minute
 	// evictedAfter is how long pods surely stay on a node that is down: they tolerate it for five minutes once it is
 	// known (DefaultTolerationSeconds), and may be replaced after that.
 	evictedAfter = 4 * time.Minute
 )
+
+// bootParams are the parameters of faults that boot a node.
+type bootParams struct {
+	// Boot is how long the node may take until its kubelet runs: the firmware of a real machine takes minutes.
+	Boot plan.Duration `json:"boot,omitempty"`
+}
+
+func (p bootParams) bound() time.Duration { return cmp.Or(p.Boot.D(), bootBound) }
+
+// Waits is what the boot may take in addition to that of a node of kind.
+func (p bootParams) Waits() time.Duration { return p.bound() - bootBound }
+
+func (p bootParams) Validate(plan.Setting) (errs plan.FieldErrors) {
+	if b := p.bound(); b < bootBound || b > maxBoot {
+		errs.Add("boot", fmt.Sprintf("use %s to %s, or leave it out", bootBound, maxBoot), "%s is out of range", p.Boot)
+	}
+	return errs
+}
 
 // away is a node that is down or paused as a whole. Only the watchdog outside of the cluster can undo that.
 type away struct {
@@ -168,6 +188,7 @@ func (a *away) Heal(ctx context.Context) error {
 type down struct {
 	away
 	act    func(context.Context, clusters.PowerNode) error // Takes the node down.
+	boot   time.Duration                                   // How long the boot may take.
 	before snapshot
 }
 
@@ -189,7 +210,7 @@ func (d *down) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	var shows []fault.Show
 	var since fault.Leases
 	if d.before.processes.PID1Start != 0 {
-		shows = append(shows, d.before.laterBoot(d.Env), func(ctx context.Context) ([]fault.Fact, error) {
+		shows = append(shows, d.before.laterBoot(d.Env, d.boot), func(ctx context.Context) ([]fault.Fact, error) {
 			if _, err := d.NoteLeases(&since)(ctx); err != nil { // LeaseRenewed then reads them itself.
 				d.Log.Debug("read the leases after a boot", "node", d.node.Name(), "error", err)
 			}
@@ -200,7 +221,7 @@ func (d *down) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	if d.Life > evictedAfter {
 		env.Pod = "" // The pod may have been evicted and run elsewhere.
 	}
-	return fault.All(ctx, append(shows, d.before.back(env, &since))...)
+	return fault.All(ctx, append(shows, d.before.back(env, d.boot, &since))...)
 }
 
 type pause struct {
@@ -247,6 +268,7 @@ func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
 type reboot struct {
 	fault.Env
 	node   clusters.Rebooter
+	boot   time.Duration // How long it may take.
 	before snapshot
 	leases fault.Leases // As of the new boot: only its kubelet can renew the lease since.
 }
@@ -263,7 +285,7 @@ func (r *reboot) Inject(ctx context.Context) error {
 
 // Confirm shows a later boot and the end of the old processes.
 func (r *reboot) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, r.before.laterBoot(r.Env), r.NoteLeases(&r.leases))
+	return fault.All(ctx, r.before.laterBoot(r.Env, r.boot), r.NoteLeases(&r.leases))
 }
 
 // Heal starts the node if it is down and the provider has power over it. Without, it boots by itself or not at all.
@@ -274,7 +296,7 @@ func (r *reboot) Heal(ctx context.Context) error {
 
 // ConfirmHealed shows that the node and everything on it is back.
 func (r *reboot) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	return r.before.back(r.Env, &r.leases)(ctx)
+	return r.before.back(r.Env, r.boot, &r.leases)(ctx)
 }
 
 // snapshot is what a node runs before its processes end, and what must come back.
@@ -316,20 +338,20 @@ func takeSnapshot(ctx context.Context, env fault.Env) (snapshot, error) {
 }
 
 // laterBoot waits until the node has booted again and the processes of the old boot are gone.
-func (s snapshot) laterBoot(env fault.Env) fault.Show {
-	return fault.Await("a later boot", 200*time.Millisecond, bootBound, env.LaterBoot(env.Clock(), s.processes))
+func (s snapshot) laterBoot(env fault.Env, bound time.Duration) fault.Show {
+	return fault.Await("a later boot", 200*time.Millisecond, bound, env.LaterBoot(env.Clock(), s.processes))
 }
 
 // back shows that the node and everything on it is back. Since holds the leases after the boot, or is zero: a later
 // renewal is by the new kubelet. Without a snapshot, it does not check pods.
-func (s snapshot) back(env fault.Env, since *fault.Leases) fault.Show {
+func (s snapshot) back(env fault.Env, boot time.Duration, since *fault.Leases) fault.Show {
 	if len(s.processes.Processes) == 0 {
 		s.pods = nil
 	}
 	routes := func(ctx context.Context) ([]string, error) { return podRoutes(ctx, env) }
 	mounts := func(ctx context.Context) ([]string, error) { return volumeMounts(ctx, env.Node) }
 	return func(ctx context.Context) ([]fault.Fact, error) {
-		return fault.All(ctx, env.UnitActive(kubelet, bootBound), env.NodeBack(since),
+		return fault.All(ctx, env.UnitActive(kubelet, boot), env.NodeBack(since),
 			env.PodsBack(&s.pods, true, backBound),
 			again(env, "routes to the pods of other nodes", s.routes, routes),
 			again(env, "mounts of local volumes", s.mounts, mounts))

@@ -84,18 +84,19 @@ func evictionCases() []plan.Case {
 		all = append(all, c.Case)
 	}
 	return append(all, plan.Case{
-		// The API server counts with the budget's status, which nobody keeps while the disruption controller is away.
+		// The API server counts with the budget's status, and does not see that nobody keeps it.
 		Name:    "k8s-105326",
 		Finding: plan.Sign{Check: "pdb-honoured", Says: "the budget's minAvailable is 2"},
-		Summary: "A database is frozen while the kube-controller-manager is stopped, and another node is drained: " +
-			"the API server evicts the database there, although the budget of two is used up.",
+		Summary: "A database is frozen while the disruption controller cannot write the budget's status, and another " +
+			"node is drained: the database there is evicted, although the budget is used up.",
 		Build: func(r *rand.Rand) plan.Plan {
 			w := MySQL(3)
 			w.MinAvailable = 2
 			frozen := Within("container-freeze", 0, 6*time.Minute, Await(plan.AwaitUnready, 0, 2*time.Minute),
 				Fault("drain", 1, time.Second, 3*time.Minute))
 			p := Trial(w, Load(100+r.IntN(100)), Checksum("before"),
-				Within("manager-stop", 0, 9*time.Minute, frozen), settled(), Load(50), Checksum("after"))
+				rejected("disruption-controller", 0, 12*time.Minute, []string{"poddisruptionbudgets/status"},
+					[]string{"update"}, frozen), settled(), Load(50), Checksum("after"))
 			p.Workers, p.Bounds.MaxNodes = 3, 2
 			return p
 		},

@@ -57,6 +57,7 @@ func clients() map[string]string {
 	const account = "system:serviceaccount:kube-system:"
 	return map[string]string{
 		"attachdetach-controller":  account + "attachdetach-controller",
+		"disruption-controller":    account + "disruption-controller",
 		"persistent-volume-binder": account + "persistent-volume-binder",
 		"scheduler":                "system:kube-scheduler",
 		"statefulset-controller":   account + "statefulset-controller",
@@ -66,19 +67,20 @@ func clients() map[string]string {
 // askable are the resources that clients ask for, with where they are. NAMESPACE is that of the workload.
 func askable() map[string]string {
 	return map[string]string{
-		"configmaps":             "api/v1/namespaces/NAMESPACE/configmaps",
-		"csidrivers":             "apis/storage.k8s.io/v1/csidrivers",
-		"csinodes":               "apis/storage.k8s.io/v1/csinodes",
-		"leases":                 "apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases",
-		"nodes":                  "api/v1/nodes",
-		"nodes/status":           "api/v1/nodes",
-		"persistentvolumeclaims": "api/v1/namespaces/NAMESPACE/persistentvolumeclaims",
-		"persistentvolumes":      "api/v1/persistentvolumes",
-		"pods":                   "api/v1/namespaces/NAMESPACE/pods",
-		"pods/binding":           "api/v1/namespaces/NAMESPACE/pods",
-		"pods/status":            "api/v1/namespaces/NAMESPACE/pods",
-		"secrets":                "api/v1/namespaces/NAMESPACE/secrets",
-		"volumeattachments":      "apis/storage.k8s.io/v1/volumeattachments",
+		"configmaps":                  "api/v1/namespaces/NAMESPACE/configmaps",
+		"csidrivers":                  "apis/storage.k8s.io/v1/csidrivers",
+		"csinodes":                    "apis/storage.k8s.io/v1/csinodes",
+		"leases":                      "apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases",
+		"nodes":                       "api/v1/nodes",
+		"nodes/status":                "api/v1/nodes",
+		"persistentvolumeclaims":      "api/v1/namespaces/NAMESPACE/persistentvolumeclaims",
+		"persistentvolumes":           "api/v1/persistentvolumes",
+		"poddisruptionbudgets/status": "apis/policy/v1/namespaces/NAMESPACE/poddisruptionbudgets",
+		"pods":                        "api/v1/namespaces/NAMESPACE/pods",
+		"pods/binding":                "api/v1/namespaces/NAMESPACE/pods",
+		"pods/status":                 "api/v1/namespaces/NAMESPACE/pods",
+		"secrets":                     "api/v1/namespaces/NAMESPACE/secrets",
+		"volumeattachments":           "apis/storage.k8s.io/v1/volumeattachments",
 	}
 }
 

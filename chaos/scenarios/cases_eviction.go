@@ -100,6 +100,7 @@ func evictionCases() []plan.Case {
 			p.Workers, p.Bounds.MaxNodes = 3, 2
 			return p
 		},
-		Report: "kubernetes/kubernetes issue 105326",
+		Volumes: 1, // One pod is evicted.
+		Report:  "kubernetes/kubernetes issue 105326",
 	})
 }

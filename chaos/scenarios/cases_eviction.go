@@ -87,16 +87,16 @@ func evictionCases() []plan.Case {
 		// The API server counts with the budget's status, and does not see that nobody keeps it.
 		Name:    "k8s-105326",
 		Finding: plan.Sign{Check: "pdb-honoured", Says: "the budget's minAvailable is 2"},
-		Summary: "A database is frozen while the disruption controller cannot write the budget's status, and another " +
+		Summary: "A kubelet is stopped while the disruption controller cannot write the budget's status, and another " +
 			"node is drained: the database there is evicted, although the budget is used up.",
 		Build: func(r *rand.Rand) plan.Plan {
 			w := MySQL(3)
 			w.MinAvailable = 2
-			frozen := Within("container-freeze", 0, 6*time.Minute, Await(plan.AwaitUnready, 0, 2*time.Minute),
+			lost := Within("kubelet-stop", 0, 8*time.Minute, notReady(), Await(plan.AwaitUnready, 0, time.Minute),
 				Fault("drain", 1, time.Second, 3*time.Minute))
 			p := Trial(w, Load(100+r.IntN(100)), Checksum("before"),
 				rejected("disruption-controller", 0, 12*time.Minute, []string{"poddisruptionbudgets/status"},
-					[]string{"update"}, frozen), settled(), Load(50), Checksum("after"))
+					[]string{"update"}, lost), settled(), Load(50), Checksum("after"))
 			p.Workers, p.Bounds.MaxNodes = 3, 2
 			return p
 		},

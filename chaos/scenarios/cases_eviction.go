@@ -92,8 +92,9 @@ func evictionCases() []plan.Case {
 		Build: func(r *rand.Rand) plan.Plan {
 			w := MySQL(3)
 			w.MinAvailable = 2
+			// A sound controller would know by then.
 			lost := Within("kubelet-stop", 0, 8*time.Minute, notReady(), Await(plan.AwaitUnready, 0, time.Minute),
-				Fault("drain", 1, time.Second, 3*time.Minute))
+				still(10*time.Second), Fault("drain", 1, time.Second, 3*time.Minute))
 			p := Trial(w, Load(100+r.IntN(100)), Checksum("before"),
 				rejected("disruption-controller", 0, 12*time.Minute, []string{"poddisruptionbudgets/status"},
 					[]string{"update"}, lost), settled(), Load(50), Checksum("after"))

@@ -131,8 +131,8 @@ type Pair interface {
 	Other() *int // The other pod's ordinal.
 }
 
-// Waiter is implemented by the parameters of faults whose act, effect or end waits for something that the cluster or the
-// node does meanwhile.
+// Waiter is implemented by the parameters of faults whose act, effect or end waits for something that the cluster or
+// the node does meanwhile.
 type Waiter interface {
 	Waits() time.Duration // At most.
 }

@@ -13,7 +13,8 @@ func known() plan.Caps {
 	caps := plan.Caps{Workloads: []string{"ledger", "light"}}
 	for _, name := range []string{
 		"claim-delete", "cordon", "drain", "force-detach-off", "kubelet-kill", "kubelet-stop",
-		"node-crash", "node-delete", "node-reboot", "node-stop", "out-of-service", "pod-delete", "pod-force-delete", "pod-quota",
+		"node-crash", "node-delete", "node-reboot", "node-stop", "out-of-service", "pod-delete",
+		"pod-force-delete", "pod-quota",
 	} {
 		caps.Faults = append(caps.Faults, plan.FaultCaps{Name: name, Outlasts: name == "node-delete",
 			Triggers: name == "kubelet-kill"})

@@ -21,7 +21,8 @@ type Journal interface {
 	Append(run string, at history.Time, f history.Fault) error
 }
 
-// Limits bound the stages of a fault, in addition to the bound of its step.
+// Limits bound the stages of a fault, in addition to the bound of its step. A guard adds what the fault may wait
+// (Waiter) to Confirm, which also bounds the act, and to ConfirmHealed.
 type Limits struct {
 	Confirm       time.Duration
 	Heal          time.Duration
@@ -92,8 +93,9 @@ type Guard struct {
 func NewGuard(cfg Config, f Fault) *Guard {
 	defaults := DefaultLimits()
 	l := &cfg.Limits
-	l.Confirm, l.Heal = cmp.Or(l.Confirm, defaults.Confirm), cmp.Or(l.Heal, defaults.Heal)
-	l.ConfirmHealed = cmp.Or(l.ConfirmHealed, defaults.ConfirmHealed)
+	wait := cfg.Of.wait(*cfg.Step.Fault)
+	l.Confirm, l.Heal = cmp.Or(l.Confirm, defaults.Confirm)+wait, cmp.Or(l.Heal, defaults.Heal)
+	l.ConfirmHealed = cmp.Or(l.ConfirmHealed, defaults.ConfirmHealed) + wait
 	l.Abandoned = cmp.Or(l.Abandoned, defaults.Abandoned)
 	if cfg.Env.Log == nil {
 		cfg.Env.Log = slog.New(slog.DiscardHandler)
@@ -179,7 +181,7 @@ func (g *Guard) giveBack(ctx context.Context) error {
 
 // Inject carries out the act. It stops before the undo is due: nothing would undo a later act.
 func (g *Guard) Inject(ctx context.Context) error {
-	limit := g.cfg.Limits.Confirm + g.cfg.Of.wait(*g.cfg.Step.Fault)
+	limit := g.cfg.Limits.Confirm
 	if g.undoAt > 0 {
 		limit = min(limit, g.undoAt.Sub(g.cfg.Env.Clock())-undoMargin)
 	}
@@ -198,7 +200,7 @@ const undoMargin = 2 * time.Second
 
 // Confirm waits for the effect. A fault without facts has failed.
 func (g *Guard) Confirm(ctx context.Context) error {
-	return g.move(ctx, verbConfirm, history.StageConfirmed, g.cfg.Limits.Confirm+g.cfg.Of.wait(*g.cfg.Step.Fault),
+	return g.move(ctx, verbConfirm, history.StageConfirmed, g.cfg.Limits.Confirm,
 		func(ctx context.Context) ([]Fact, error) { return requireFacts(g.f.Confirm(ctx)) })
 }
 
@@ -220,11 +222,7 @@ func (g *Guard) Heal(ctx context.Context) error {
 
 // ConfirmHealed waits until the effect is gone.
 func (g *Guard) ConfirmHealed(ctx context.Context) error {
-	limit := g.cfg.Limits.ConfirmHealed
-	if limit > g.cfg.Limits.Abandoned { // Nobody waits for it.
-		limit += g.cfg.Of.wait(*g.cfg.Step.Fault)
-	}
-	return g.move(ctx, verbConfirmHealed, history.StageConfirmedHealed, limit,
+	return g.move(ctx, verbConfirmHealed, history.StageConfirmedHealed, g.cfg.Limits.ConfirmHealed,
 		func(ctx context.Context) ([]Fact, error) { return requireFacts(g.f.ConfirmHealed(ctx)) })
 }
 

@@ -84,7 +84,7 @@ func evictionCases() []plan.Case {
 		all = append(all, c.Case)
 	}
 	return append(all, plan.Case{
-		// The API server counts with the budget's status, and does not see that nobody keeps it.
+		// The API server counts with the budget's status, even if the disruption controller no longer writes it.
 		Name:    "k8s-105326",
 		Finding: plan.Sign{Check: "pdb-honoured", Says: "the budget's minAvailable is 2"},
 		Summary: "A kubelet is stopped while the disruption controller cannot write the budget's status, and another " +

@@ -46,6 +46,11 @@ func updateTales() []tale {
 			w.Change(image("v2")).End(0).End(1).End(2).Gone(0).Up(0).Gone(1).Gone(2).Up(1, 2)
 		}), check.Fail, "Pod web-0 was made at revision web-v2 at +37.000 s while pod web-1, at revision web-v1, was " +
 			"not gone, and the update strategy is Recreate"},
+		{"updated again while a pod is new", name, three(recreate, func(w *web) {
+			w.Change(image("v2")).End(0).End(1).End(2).Gone(2).Gone(0).Gone(1)
+			w.Pause = 0.5
+			w.Make(0).Change(image("v3")).Make(1)
+		}), check.Pass, ""},
 		{"one of the old is left alone", name, three(recreate, func(w *web) {
 			w.Change(image("v2")).End(1).End(2).Gone(1).Gone(2).Up(1, 2)
 		}), check.Fail, "while pod web-0, at revision web-v1, was not gone"},

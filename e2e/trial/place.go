@@ -24,6 +24,7 @@ import (
 	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/clusters/program"
+	"github.com/seatrial/seatrial/e2e/certify/audit"
 )
 
 // ClusterOptions describe the cluster and the images of trials.
@@ -232,14 +233,14 @@ func (p *Place) create(ctx context.Context) error {
 	return p.hold(ctx)
 }
 
-// flags returns the flags of the control plane, those of the feature gates among them.
+// flags returns the flags of the control plane: those of Spec, which a twin has, or those of a plan's feature gates.
 func (m ClusterOptions) flags() map[string]map[string]string {
 	if len(m.FeatureGates) == 0 {
 		return m.Spec.Flags
 	}
 	all := map[string]map[string]string{}
 	for _, component := range gated() {
-		all[component] = map[string]string{"feature-gates": strings.Join(m.FeatureGates, "=true,") + "=true"}
+		all[component] = map[string]string{audit.GatesFlag: strings.Join(m.FeatureGates, "=true,") + "=true"}
 	}
 	return all
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/certify/audit"
 )
 
 // needChaosMesh is the need of faults that Chaos Mesh injects.
@@ -178,18 +179,20 @@ func gated() []string { return []string{"kube-apiserver", "kube-controller-manag
 
 // gatesOn returns an error of fields unless the flags of the control plane's pods have the feature gates on.
 func gatesOn(ctx context.Context, kube kubernetes.Interface, gates []string, cluster string) error {
+	if len(gates) == 0 {
+		return nil
+	}
 	var errs plan.FieldErrors
 	for _, component := range gated() {
-		if len(gates) == 0 {
-			break
-		}
 		pods, err := kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
 			metav1.ListOptions{LabelSelector: "component=" + component})
 		if err != nil {
 			return fmt.Errorf("cluster %q: list the pods of %s: %w", cluster, component, err)
 		}
 		for i, gate := range gates {
-			off := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return !gateOn(pod, gate) })
+			off := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+				return !slices.Contains(strings.Split(audit.Flags(&pod)[audit.GatesFlag], ","), gate+"=true")
+			})
 			if off || len(pods.Items) == 0 {
 				errs.Add(fmt.Sprintf("featureGates[%d]", i), "use a cluster with it, or leave --reuse out",
 					"%s of cluster %q has no flag that turns %s on", component, cluster, gate)
@@ -197,19 +200,6 @@ func gatesOn(ctx context.Context, kube kubernetes.Interface, gates []string, clu
 		}
 	}
 	return errs.Err()
-}
-
-// gateOn reports whether the flags of a pod turn a feature gate on.
-func gateOn(pod corev1.Pod, gate string) bool {
-	for _, c := range pod.Spec.Containers {
-		for _, arg := range slices.Concat(c.Command, c.Args) {
-			gates, ok := strings.CutPrefix(arg, "--feature-gates=")
-			if ok && slices.Contains(strings.Split(gates, ","), gate+"=true") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // chaosMeshOn returns an error of fields when the API server does not serve the kinds of Chaos Mesh, or when no

@@ -53,8 +53,8 @@ func judgeSetUpdate(j *setJudge) {
 }
 
 // madeByRecreate judges a pod that was made at another revision than the last one of its ordinal. The order of
-// resourceVersions tells which pods were still there. A pod that is so new that the controller may not have seen it does
-// not count. It reports whether strategy Recreate made it.
+// resourceVersions tells which pods were still there. A pod that is so new that the controller may not have seen it
+// does not count. It reports whether strategy Recreate made it.
 func (j *setJudge) madeByRecreate(p *world.PodState, now map[int]*world.PodState) bool {
 	before, since := now[p.Life.Ordinal], j.viewSince(p.Event.Span)
 	if !every(j.wanting(p), recreating) || p.Revision == "" || before == nil || before.Revision == p.Revision {
@@ -62,7 +62,8 @@ func (j *setJudge) madeByRecreate(p *world.PodState, now map[int]*world.PodState
 	}
 	for _, other := range now {
 		there := other != before && !other.Deleted() && other.Revision != "" && other.Revision != p.Revision
-		if !there || other.Life.First.Event.Span.NotAfter > since || j.blind(other.Event.Span.NotAfter, p.Event.Span.NotAfter) {
+		if !there || other.Life.First.Event.Span.NotAfter > since ||
+			j.blind(other.Event.Span.NotAfter, p.Event.Span.NotAfter) {
 			continue
 		}
 		j.blame(p, other, "Pod %s was made at revision %s at %s while pod %s, at revision %s, was not gone, and the "+

@@ -76,6 +76,13 @@ func (b Bounds) Nodes(workers int) int {
 // parallel sequences one after another.
 func (p Plan) AllSteps() []Step { return flatten(nil, p.Steps) }
 
+// Breaks reports whether the plan has a revision of that name whose pods are never Ready.
+func (p Plan) Breaks(revision string) bool {
+	return slices.ContainsFunc(p.AllSteps(), func(s Step) bool {
+		return s.Update != nil && s.Update.Revision == revision && s.Update.Broken != ""
+	})
+}
+
 func flatten(into, steps []Step) []Step {
 	for _, s := range steps {
 		into = append(into, s)

@@ -279,7 +279,8 @@ func kinds() []kind {
 			do: ActionUpdate, field: "update", changes: true, check: (*validator).update,
 			says: func(p Plan, s Step) string {
 				how := map[string]string{
-					BrokenImage: ", whose image is nowhere to be had", BrokenReadiness: ", whose pods are never Ready"}
+					BrokenImage: ", whose image is nowhere to be had", BrokenReadiness: ", whose pods are never Ready",
+					BrokenStartup: ", whose pods never start up"}
 				return fmt.Sprintf("%s to revision %q%s", set(p), s.Update.Revision, how[s.Update.Broken])
 			},
 		},

@@ -18,7 +18,7 @@ const (
 // Update is a new revision of the pod template.
 type Update struct {
 	Revision string `json:"revision"` // Its name; the template bears it as the annotation RevisionAnnotation.
-	// Broken is what keeps its pods from being Ready: BrokenImage, BrokenReadiness, or nothing.
+	// Broken is what keeps its pods from being Ready, one of Brokens, or nothing.
 	Broken string `json:"broken,omitempty"`
 }
 
@@ -33,10 +33,11 @@ const (
 const (
 	BrokenImage     = "image"     // Its image cannot be pulled.
 	BrokenReadiness = "readiness" // Its container starts, and its readiness probe fails for ever.
+	BrokenStartup   = "startup"   // Its container starts, and its startup probe fails for ever.
 )
 
 // Brokens returns what can be wrong with a revision.
-func Brokens() []string { return []string{BrokenImage, BrokenReadiness} }
+func Brokens() []string { return []string{BrokenImage, BrokenReadiness, BrokenStartup} }
 
 // What a deletion of the StatefulSet does with its pods (propagationPolicy).
 const (

@@ -438,8 +438,38 @@ func forcedWhileDown(r *rand.Rand) plan.Plan {
 		Within("kubelet-stop", 0, 6*time.Minute, forceDeleted()...), Load(50), Checksum("after"))
 }
 
+// brokenUpdate updates a Parallel StatefulSet with maxUnavailable to a revision that is never Ready, until as many pods
+// as that are broken.
+func brokenUpdate(r *rand.Rand) (plan.Workload, []plan.Step) {
+	w := Light(3)
+	w.Parallel, w.MaxUnavailable = true, 1+r.IntN(3)
+	broken := update("v2")
+	broken.Update.Broken = plan.Brokens()[r.IntN(2)]
+	stuck := each(w.MaxUnavailable, func(i int) plan.Step {
+		return Await(plan.AwaitUnready, w.Replicas-1-i, time.Minute)
+	})
+	return w, slices.Concat([]plan.Step{observed(broken)}, stuck, []plan.Step{still(10 * time.Second)})
+}
+
+// countedLate makes each of two pods wait until it is available.
+func countedLate(*rand.Rand) plan.Plan {
+	w := Light(2)
+	w.MinReadySeconds = 60 // Twice that is late by more than the check allows.
+	return Trial(w, Scale(1), Scale(2))
+}
+
+// replacedByHand updates a StatefulSet with the strategy OnDelete, and deletes each pod.
+func replacedByHand(r *rand.Rand) plan.Plan {
+	w := Light(2 + r.IntN(2))
+	w.UpdateStrategy = plan.StrategyOnDelete
+	return Trial(w, append([]plan.Step{observed(update("v2"))},
+		append(each(w.Replicas, deletePod), settled(), still(45*time.Second))...)...)
+}
+
 // controllerCases are about the StatefulSet controller.
 func controllerCases() []plan.Case {
+	late := plan.Sign{Check: "set-status", Says: "for more than minReadySeconds"}
+	stale := plan.Sign{Check: "set-status", Says: "currentRevision is"}
 	return []plan.Case{
 		{
 			// A rollback waits for pods that are never Ready, since an ordered StatefulSet waits for its pods to be
@@ -498,6 +528,75 @@ func controllerCases() []plan.Case {
 			Report: "kubernetes/kubernetes issue 121534",
 		},
 		{
+			// An affected controller asks again minReadySeconds after each look, and the first look was too early.
+			Name:    "k8s-119352",
+			Finding: late,
+			Summary: "A StatefulSet with minReadySeconds: the status counts a pod as available when it has been Ready " +
+				"for so long, and the next pod is made.",
+			Build:    countedLate,
+			Report:   "kubernetes/kubernetes issue 119352",
+			Affected: "to v1.34; see k8s-119352-v1-34",
+			Fixed:    "v1.36, and v1.35 by a backport (PR 135428); kept as a control",
+			Control:  true,
+			Holds:    []string{"coverage", "settle"},
+		},
+		{
+			Name:    "k8s-119352-v1-34",
+			Finding: late,
+			Summary: "As k8s-119352, on v1.34.4: the status counts a pod, and the next one is made, after nearly twice " +
+				"minReadySeconds.",
+			Build: func(r *rand.Rand) plan.Plan {
+				p := countedLate(r)
+				p.Kubernetes = minors()[0]
+				return p
+			},
+			Report:   "kubernetes/kubernetes issue 119352",
+			Affected: "to v1.34",
+			Fixed:    "v1.36, and v1.35 by a backport (PR 135428)",
+		},
+		{
+			Name:    "k8s-73492",
+			Finding: stale,
+			Summary: "With the strategy OnDelete a new revision is the current one once every pod was deleted and has " +
+				"come back with it.",
+			Build:    replacedByHand,
+			Report:   "kubernetes/kubernetes issues 73492 and 106055",
+			Affected: "to v1.36; see k8s-73492-v1-36",
+			Fixed:    "v1.37 (pull request 136833); kept as a control",
+			Control:  true,
+			Holds:    []string{"coverage", "settle"},
+		},
+		{
+			Name:    "k8s-73492-v1-36",
+			Finding: stale,
+			Summary: "As k8s-73492, on v1.36.3: the status names the old revision as the current one for ever.",
+			Build: func(r *rand.Rand) plan.Plan {
+				p := replacedByHand(r)
+				p.Kubernetes = UpgradeFrom
+				return p
+			},
+			Report:   "kubernetes/kubernetes issues 73492 and 106055",
+			Affected: "to v1.36",
+			Fixed:    "v1.37 (pull request 136833)",
+		},
+		{
+			// The status of a running pod is made before its probes are set up; without them it counts as started, and
+			// that is kept (isContainerStarted in pkg/kubelet/prober).
+			Name:    "k8s-142305",
+			Finding: plan.Sign{Check: "set-update", Says: "at a revision that is never Ready"},
+			Summary: "The kubelet is killed while a pod's startup probe has not passed yet: the pod is Ready, and the " +
+				"rolling update goes on although no pod of its revision starts up.",
+			Build: func(r *rand.Rand) plan.Plan {
+				broken := update("v2")
+				broken.Update.Broken = plan.BrokenStartup
+				return Trial(Light(3), observed(broken), Await(plan.AwaitUnready, 2, time.Minute),
+					Fault("kubelet-kill", 2, time.Second, 3*time.Minute), still(20*time.Second),
+					observed(rollback(plan.RevisionFirst)), deletePod(2), deletePod(1), settled())
+			},
+			Report:   "kubernetes/kubernetes issue 142305",
+			Affected: "v1.35 to v1.37.0",
+		},
+		{
 			// The StatefulSet waits for the pod to be available; an affected controller is not requeued then, and waits
 			// for ever.
 			Name:    "k8s-123918",
@@ -513,8 +612,8 @@ func controllerCases() []plan.Case {
 					Scale(2))
 			},
 			Report:   "kubernetes/kubernetes issue 123918",
-			Affected: "v1.25 to v1.34, as reported; no node image of these is built here, and none was run",
-			Fixed:    "v1.36, and v1.35 by a backport (PR 135428, issue 119352); kept as a control",
+			Affected: "v1.25 and later, as reported; v1.34.4 is not, as read, and none was run",
+			Fixed:    "before v1.34, in which version is not known; kept as a control",
 			Control:  true,
 			Holds:    []string{"coverage", "settle"},
 			// The bound of the step shows that the pod goes at all.
@@ -580,22 +679,29 @@ func controllerCases() []plan.Case {
 			Summary: "A Parallel StatefulSet with maxUnavailable is updated to a revision that is never Ready, and " +
 				"then to a sound one: the broken pods are replaced.",
 			Build: func(r *rand.Rand) plan.Plan {
-				w := Light(3)
-				w.Parallel, w.MaxUnavailable = true, 1+r.IntN(3)
-				broken := update("v2")
-				broken.Update.Broken = plan.Brokens()[r.IntN(2)]
-				stuck := each(w.MaxUnavailable, func(i int) plan.Step {
-					return Await(plan.AwaitUnready, w.Replicas-1-i, time.Minute)
-				})
-				steps := slices.Concat([]plan.Step{observed(broken)}, stuck,
-					[]plan.Step{still(10 * time.Second), update("v3")})
-				return Trial(w, steps...)
+				w, steps := brokenUpdate(r)
+				return Trial(w, append(steps, update("v3"))...)
 			},
 			Report:   "kubernetes/kubernetes issue 137409",
-			Affected: "v1.35.0, as reported; it was not run",
+			Affected: "v1.35.0, as reported; see k8s-137409-v1-35",
 			Fixed:    "v1.35 and v1.36 have the gate off, v1.37 has pull request 137666; kept as a control",
 			Control:  true,
 			Holds:    []string{"coverage", "settle"},
+		},
+		{
+			Name:    "k8s-137409-v1-35",
+			Finding: plan.Sign{Check: "settle", Says: "was not Ready at any time"},
+			Summary: "As k8s-137409, on v1.35.4 with the gate MaxUnavailableStatefulSet: the broken pods count as " +
+				"unavailable, so none of them is ever replaced.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w, steps := brokenUpdate(r)
+				p := settling(time.Minute, Trial(w, append(steps, observed(update("v3")))...))
+				p.Kubernetes, p.FeatureGates = minors()[1], []string{"MaxUnavailableStatefulSet"}
+				return p
+			},
+			Report:   "kubernetes/kubernetes issue 137409",
+			Affected: "v1.35, where the gate is on; it has been off by default since v1.35.4",
+			Fixed:    "v1.37 (pull request 137666)",
 		},
 		{
 			// The controller first ends every pod of an old revision that is not available, whatever maxUnavailable is

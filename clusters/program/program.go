@@ -225,5 +225,19 @@ func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err 
 		return "", err
 	}
 	log.Info("built a program for the nodes", "path", path, "duration", time.Since(begin).Round(time.Millisecond))
-	return path, nil
+	return path, p.forget(dir, begin.Add(-unused))
+}
+
+// unused is how long a build that no run has made again stays in the cache.
+const unused = 7 * 24 * time.Hour
+
+// forget deletes builds of the program from before t.
+func (p Program) forget(dir string, t time.Time) error {
+	builds, err := filepath.Glob(filepath.Join(dir, p.Name+"-"+strings.Repeat("[0-9a-f]", 16)))
+	for _, build := range builds {
+		if info, statErr := os.Stat(build); statErr == nil && info.ModTime().Before(t) {
+			err = errors.Join(err, os.Remove(build))
+		}
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFindTakesWhatTheVariableNames(t *testing.T) {
@@ -65,6 +66,29 @@ func TestFindBuilds(t *testing.T) {
 	_, err = Agent().Find(t.Context(), log)
 	if err == nil || !strings.Contains(err.Error(), Agent().Variable) || !strings.Contains(err.Error(), "go build") {
 		t.Errorf("where there is no module: %v", err)
+	}
+}
+
+// TestForget deletes the old builds of one program, and nothing else.
+func TestForget(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	const hash = "-0123456789abcdef"
+	ages := map[string]time.Duration{
+		"seatrial" + hash: 2, "seatrial-fedcba9876543210": 1, "seatrial-disk" + hash: 2, "seatrial-build-1": 2,
+	}
+	for name, age := range ages {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o755), os.Chtimes(path, now, now.Add(-age*unused))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Seatrial().forget(dir, now.Add(-unused)); err != nil {
+		t.Fatal(err)
+	}
+	for name := range ages {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err != nil) != (name == "seatrial"+hash) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -277,7 +277,10 @@ func (t *statusJudge) mismatch() string {
 		return fmt.Sprintf("availableReplicas is %d, and %d are Ready", c.AvailableReplicas, last.ready)
 	case labelled && c.UpdatedReplicas != updated:
 		return fmt.Sprintf("updatedReplicas is %d, and %d are at %s", c.UpdatedReplicas, updated, c.UpdateRevision)
-	case labelled && rolling(st) && c.CurrentRevision != c.UpdateRevision && int(updated) == wanted &&
+	case st.Spec.Demand.MinReady > 0 && c.AvailableReplicas < last.ready:
+		return fmt.Sprintf("availableReplicas is %d, and %d have been Ready for more than minReadySeconds",
+			c.AvailableReplicas, last.ready)
+	case labelled && c.CurrentRevision != c.UpdateRevision && int(updated) == wanted &&
 		int(last.ready) == wanted && int(last.replicas) == wanted:
 		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", c.CurrentRevision, updated,
 			c.UpdateRevision)

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,9 @@ func updateTales() []tale {
 			w.Change(func(s *spec) { s.MinReady, s.Image = 30, "v2" }).Wait(40).Replace(2).Wait(30).Replace(1).Wait(30).
 				Replace(0).Wait(40)
 		}), check.Pass, ""},
+		{"the last is Ready, of a revision that never is", name, but(rolled, broken), check.Fail, "Pod web-1 was ended " +
+			"by the rolling update to web-v2 at +37.000 s although web-2 was at a revision that is never Ready, and " +
+			"maxUnavailable is 1"},
 		{"all at once", name, three(recreate, func(w *web) {
 			w.Change(image("v2")).End(0).End(1).End(2).Gone(2).Gone(0).Gone(1).Up(0, 1, 2)
 		}), check.Pass, ""},
@@ -169,6 +173,26 @@ func partitionTales() []tale {
 		})), check.Unknown, "the status names none"},
 		{"a blind watch", name, but(three(half, nil), gap("api/statefulsets", 5, 6)), check.Unknown, "was blind"},
 	}
+}
+
+// broken has the plan update to a revision v2 whose pods never start up.
+func broken(events []history.Event) []history.Event {
+	v2 := plan.Step{N: 2, Do: plan.ActionUpdate, Wait: plan.WaitObserved, Bound: plan.Duration(time.Minute),
+		Update: &plan.Update{Revision: "v2", Broken: plan.BrokenStartup}}
+	back := plan.Step{N: 3, Do: plan.ActionRollback, Revision: plan.RevisionFirst, Bound: plan.Duration(time.Minute)}
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Kind == history.KindPlan:
+			p := historytest.SetPlan(3)
+			p.Steps = append(p.Steps, v2, back)
+			e.Plan, _ = json.Marshal(p)
+		case e.Kind == history.KindObject && e.Object.Resource == "pods" &&
+			strings.Contains(string(e.Object.Raw), `"controller-revision-hash":"web-v2"`):
+			rewrite(`"metadata":{`, `"metadata":{"annotations":{"`+plan.RevisionAnnotation+`":"v2"},`)(e)
+		}
+	}
+	return events
 }
 
 func onDeleteTales() []tale {
@@ -474,6 +498,13 @@ func statusTales() []tale {
 			return h
 		}
 	}
+	byHand := three(spec{OnDelete: true}, func(w *web) {
+		w.Change(image("v2"))
+		for k := range 3 {
+			w.Ask(k).Gone(k).Up(k)
+		}
+		w.Wait(60)
+	})
 	const rolling = `"rollingUpdate":{`
 	demands := "demands at +13.002 s what it did not before, and its generation is the same"
 	return []tale{
@@ -513,6 +544,13 @@ func statusTales() []tale {
 		{"available before its time", name, but(slow(false), editAll(status(`"availableReplicas":0,`),
 			rewrite(`"availableReplicas":0,`, `"availableReplicas":1,`))), check.Fail, "availableReplicas is 1, and"},
 		{"available in time", name, slow(false), check.Pass, ""},
+		{"never counted as available", name, but(three(spec{MinReady: 20}, func(w *web) { w.Wait(90) }),
+			editAll(status(`"availableReplicas":3`), rewrite(`"availableReplicas":3`, `"availableReplicas":2`))),
+			check.Fail, "availableReplicas is 2, and 3 have been Ready for more than minReadySeconds"},
+		{"replaced by hand", name, byHand, check.Pass, ""},
+		{"replaced by hand, and never the current revision", name, but(byHand,
+			editAll(status(`"currentRevision":"web-v2"`), rewrite(`"currentRevision":"web-v2"`,
+				`"currentRevision":"web-v1"`))), check.Fail, "currentRevision is web-v1, and all 3 pods are Ready at"},
 		{"the StatefulSet's creation was " +
 			"missed", name, but(plain, drop(object("statefulsets", "web", 1))), check.Unknown,
 			"its creation was missed"},

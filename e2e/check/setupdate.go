@@ -158,6 +158,9 @@ func (j *setJudge) broken(
 
 // away says why a pod was certainly not available when p was ended, "" if it may have been available.
 func (j *setJudge) away(other, p *world.PodState, states []*world.StatefulSet) string {
+	if other != nil && !other.Guessed() && j.trial.Plan.Breaks(other.Meta.Annotations[plan.RevisionAnnotation]) {
+		return "at a revision that is never Ready"
+	}
 	if other.Down(j.viewSince(p.Event.Span)) {
 		return other.Describe()
 	}

@@ -59,6 +59,9 @@ func acts() []string { return []string{"delay", "fail", "hold", "late", "lie", a
 
 const actUnready = "unready"
 
+// capabilities is the question what the driver's node service can do, which the kubelet asks before it stages a volume.
+const capabilities = "NodeGetCapabilities"
+
 // codes returns the errors that a call can return (google.golang.org/grpc/codes).
 func codes() []string {
 	return []string{
@@ -74,7 +77,13 @@ func (p csiPointParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 		return errs
 	}
 	c := *p.CSI
-	errs.OneOf("csi.rpc", "method", c.RPC, plan.CSIRPCs()...)
+	errs.OneOf("csi.rpc", "method", c.RPC, append(plan.CSIRPCs(), capabilities)...)
+	switch {
+	case c.RPC == capabilities && !c.Every:
+		errs.Add("csi.every", "set it", "is missing: %q is about no volume", c.RPC)
+	case c.RPC == capabilities && c.Act == "lie":
+		errs.Add("csi.act", "use another one", "%q changes nothing, so it cannot lie", c.RPC)
+	}
 	errs.OneOf("csi.act", "act", c.Act, acts()...)
 	if c.Act == actUnready && c.RPC != "NodeStageVolume" {
 		errs.Add("csi.rpc", "use NodeStageVolume", "act %q is not for %q, which looks for no file system", c.Act, c.RPC)

@@ -111,6 +111,14 @@ func forceDetach(r *rand.Rand, fencing string) plan.Plan {
 		Within("node-partition", 0, 20*time.Minute, during...), Load(50))
 }
 
+// cutOff has a node that is only cut off get the out-of-service taint, until the pods of all its volumes came up on
+// another.
+func cutOff() plan.Step {
+	during := append(moved(4*time.Minute), Load(50))
+	return Within("node-partition", 0, 14*time.Minute, notReady(),
+		Within("out-of-service", 0, 8*time.Minute, during...))
+}
+
 // stranded is k8s-61832 up to where the twins would start, held for a minute longer than the forced detach takes.
 func stranded() plan.Step {
 	during := slices.Concat([]plan.Step{notReady()}, forceDeleted(), []plan.Step{Load(20)})
@@ -269,10 +277,7 @@ func detachCases() []plan.Case {
 			Summary: "A node that is only cut off gets the out-of-service taint: its volumes are detached at " +
 				"once, the twins start elsewhere, and the node goes on writing.",
 			Build: func(r *rand.Rand) plan.Plan {
-				during := append(moved(4*time.Minute), Load(50))
-				return diskTrial(onOneNode("single"), Load(100+r.IntN(100)),
-					Within("node-partition", 0, 14*time.Minute, notReady(),
-						Within("out-of-service", 0, 8*time.Minute, during...)), Load(50))
+				return diskTrial(onOneNode("single"), Load(100+r.IntN(100)), cutOff(), Load(50))
 			},
 			Report:   "KEP-2268, risks; openebs/mayastor-control-plane pull request 905",
 			Affected: "v1.26 and later, where the taint is set on a node that still runs",

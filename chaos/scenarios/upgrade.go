@@ -204,6 +204,32 @@ func upgrades() []plan.Scenario {
 			},
 		},
 		{
+			Name: "selftest-upgrade-deleted-row",
+			Summary: "Self-test: one acknowledged row is deleted behind the workload's back when the control plane is " +
+				"upgraded and the workers are not; the verdict must be FAIL.",
+			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
+			Build: func(r *rand.Rand) plan.Plan {
+				steps := upgradeEach(UpgradeTo, plan.UpgradeControlPlane)
+				steps = append(steps, tamper(plan.Tamper{Kind: "delete-row", Ordinal: r.IntN(3)}))
+				return upgradeTrial(r, UpgradeFrom, 2, append(steps, upgradeEach(UpgradeTo, "worker-1")...))
+			},
+		},
+		{
+			Name: "selftest-upgrade-twins",
+			Summary: "Self-test: the control plane is upgraded, and then a node with old kubelet that is only cut off " +
+				"gets the out-of-service taint: two nodes have its volumes; the verdict must be FAIL.",
+			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "mounts", Says: "at once"},
+			Build: func(r *rand.Rand) plan.Plan {
+				steps := append([]plan.Step{Load(50 + r.IntN(50)), Checksum("before")},
+					upgradeEach(UpgradeTo, plan.UpgradeControlPlane)...)
+				p := diskTrial(onOneNode("single"), append(steps, cutOff())...)
+				p.Kubernetes = UpgradeFrom
+				return p
+			},
+		},
+		{
 			Name: "selftest-upgrade-blocked",
 			Summary: "Self-test: a PodDisruptionBudget allows no eviction, so no worker can be drained; the verdict " +
 				"must be UNKNOWN.",

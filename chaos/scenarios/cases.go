@@ -456,11 +456,13 @@ func brokenUpdate(r *rand.Rand) (plan.Workload, []plan.Step) {
 	return w, slices.Concat([]plan.Step{observed(broken)}, stuck, []plan.Step{still(10 * time.Second)})
 }
 
-// countedLate makes each of two pods wait until it is available.
-func countedLate(*rand.Rand) plan.Plan {
-	w := Light(2)
-	w.MinReadySeconds = 60 // Twice that is late by more than the check allows.
-	return Trial(w, Scale(1), Scale(2))
+// countedLate makes a pod wait until it is available, and then another one.
+func countedLate(r *rand.Rand) plan.Plan {
+	w := Light(1)
+	w.MinReadySeconds = 60 + r.IntN(5) // Twice that is late by more than the check allows.
+	p := Trial(w, Scale(2))
+	p.Bounds.Ready = plan.Duration(5 * time.Minute)
+	return p
 }
 
 // replacedByHand updates a StatefulSet with the strategy OnDelete, and deletes each pod.

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -151,6 +152,18 @@ func settleMutations() []mutation {
 	notReady := editAll(func(e *history.Event) bool {
 		return e.Kind == history.KindObject && e.Object.Name == "mysql-1" && e.Span.NotBefore > historytest.At(58)
 	}, func(e *history.Event) { e.Object.Raw = podJSON("Running", false, false) })
+	// The last sign of life of the watch before it is from within the bound.
+	ended := func(events []history.Event) []history.Event {
+		for _, e := range slices.Backward(events) {
+			if e.Kind == history.KindObject && e.Object.Resource == "statefulsets" {
+				o := *e.Object
+				o.ResourceVersion, o.Raw = "99999", []byte(`{"spec":{"replicas":0}}`)
+				e.Object, e.Span = &o, history.Between(historytest.At(96.9), historytest.At(97.6))
+				return append(events, e)
+			}
+		}
+		panic("there is no StatefulSet")
+	}
 	return []mutation{
 		{"nothing changed", "settle", nil, pass, ""},
 		{"no write, the harness saw it for the whole bound", "settle", then(refused, late), fail,
@@ -165,6 +178,7 @@ func settleMutations() []mutation {
 		{"never Ready", "settle", then(notReady, refused, late), fail, "mysql-1"},
 		{"never Ready, though it takes writes", "settle", then(notReady, late), fail,
 			"mysql-1 was not Ready at any time"},
+		{"never Ready, and ended right after the bound", "settle", then(notReady, refused, late, ended), fail, "mysql-1"},
 		{"never Ready, the watch blind", "settle", then(notReady, late, func(events []history.Event) []history.Event {
 			more := historytest.New(historytest.SmokePlan())
 			more.Observer("api/pods", "", "", history.ObserverGap, "", 80, 81)

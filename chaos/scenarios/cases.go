@@ -456,12 +456,12 @@ func brokenUpdate(r *rand.Rand) (plan.Workload, []plan.Step) {
 	return w, slices.Concat([]plan.Step{observed(broken)}, stuck, []plan.Step{still(10 * time.Second)})
 }
 
-// countedLate makes a pod wait until it is available, and then another one.
+// countedLate makes two pods, the second of which waits until the first is available.
 func countedLate(r *rand.Rand) plan.Plan {
-	w := Light(1)
+	w := Light(2)
 	w.MinReadySeconds = 60 + r.IntN(5) // Twice that is late by more than the check allows.
-	p := Trial(w, Scale(2))
-	p.Bounds.Ready = plan.Duration(5 * time.Minute)
+	p := Trial(w, Scale(1))
+	p.Bounds.Ready = plan.Duration(8 * time.Minute)
 	return p
 }
 

@@ -35,6 +35,14 @@ type Judged struct {
 	Warnings []string
 	// Logs are lines of the nodes' logs from around the first finding, each after the moment in the trial.
 	Logs []string
+	// Kubelets are lines of the kubelets' logs that name a volume of the run.
+	Kubelets []LogLine
+}
+
+// LogLine is a line of a node's log about a volume.
+type LogLine struct {
+	Node, Volume, Text string
+	At                 time.Duration // Since the trial began, by the node's clock.
 }
 
 // story is all that a report is made from.

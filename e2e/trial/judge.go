@@ -34,7 +34,11 @@ func Judge(dir *rundir.Dir, checks []check.Check) (report.Judged, error) {
 	j.World = world.New(h)
 	j.Warnings = planWarnings(dir, h)
 	j.Report = check.Judge(j.World, checks)
-	if j.Logs, err = logsNear(dir, j); err != nil { // They are no part of the evidence.
+	j.Logs, err = logsNear(dir, j)
+	if err == nil {
+		j.Kubelets, err = kubeletLines(dir, j)
+	}
+	if err != nil { // They are no part of the evidence.
 		j.Warnings = append(j.Warnings, fmt.Sprintf("the logs of nodes cannot be read: %v", err))
 	}
 	return j, nil

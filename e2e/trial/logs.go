@@ -17,12 +17,16 @@ const (
 	nearBy = 10 * time.Second
 	// mostLogs is how many lines a report has at most.
 	mostLogs = 200
+	// mostKubelet is how many lines of kubelets a page has at most.
+	mostKubelet = 2000
 )
 
 // klogLine and journalLine are the beginnings of what Kubernetes' programs and journalctl write, both in UTC.
 var (
 	klogLine    = regexp.MustCompile(`\b([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) `)
 	journalLine = regexp.MustCompile(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ `)
+	objectName  = regexp.MustCompile(`[a-z0-9][-.a-z0-9]*[a-z0-9]`)
+	kubeletLine = regexp.MustCompile(`\bkubelet\[\d+\]: [IWEF]\d{4} [\d:.]+ +\d+ (.*)`)
 )
 
 // logsNear returns the lines from around the first finding that are warnings or errors, or name what it is about.
@@ -61,6 +65,30 @@ func logsNear(dir *rundir.Dir, j report.Judged) ([]string, error) {
 		lines = append(lines, l.text)
 	}
 	return lines, nil
+}
+
+// kubeletLines returns the lines of kubelets that name a volume of the run, the first ones if there are too many.
+func kubeletLines(dir *rundir.Dir, j report.Judged) ([]report.LogLine, error) {
+	volumes := map[string]bool{}
+	for _, v := range j.World.Volumes().All {
+		volumes[v.Name] = true
+	}
+	lasted := j.World.Last().Sub(j.World.Begin())
+	var lines []report.LogLine
+	err := dir.Logs(func(node, _, text string) {
+		said := kubeletLine.FindStringSubmatch(text)
+		if said == nil {
+			return
+		}
+		names := objectName.FindAllString(said[1], -1)
+		i := slices.IndexFunc(names, func(name string) bool { return volumes[name] })
+		t, _ := stamp(text, j.Run.Started.Year())
+		if at := t.Sub(j.Run.Started); i >= 0 && at >= 0 && at <= lasted {
+			lines = append(lines, report.LogLine{Node: node, At: at, Volume: names[i], Text: said[1]})
+		}
+	})
+	slices.SortStableFunc(lines, func(a, b report.LogLine) int { return cmp.Compare(a.At, b.At) })
+	return lines[:min(mostKubelet, len(lines))], err
 }
 
 // stamp returns when a line was written, the zero time if it does not say, and whether it is a warning or an error.

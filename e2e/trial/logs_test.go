@@ -10,8 +10,53 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
+
+// TestKubeletLines gives a recorded run the journal of a node.
+func TestKubeletLines(t *testing.T) {
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS("../../fixtures/recorded/selftest-deleted-row-42-fail")); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := rundir.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := Judge(dir, nil)
+	if err != nil || len(j.Kubelets) > 0 {
+		t.Fatalf("without logs: %q (%v)", j.Kubelets, err)
+	}
+	volume := j.World.Volumes().All[0].Name
+	line := func(unit string, after time.Duration, text string) string {
+		return "Nov 25 04:33:02 w " + unit + "[7]: I" + j.Run.Started.Add(after).UTC().Format("0102 15:04:05.000000") +
+			"     246 a.go:1] " + text + "\n"
+	}
+	mounted := `"MountVolume.SetUp succeeded for volume \"` + volume + `\""`
+	journal := line("kubelet", 25*time.Second, mounted) + line("kubelet", 24*time.Second, "for volume "+volume) +
+		line("kubelet", 25*time.Second, "for volume "+volume+"0") + line("kubelet", -time.Second, mounted) +
+		line("kubelet", time.Hour, mounted) + line("containerd", 25*time.Second, mounted)
+	if err := os.MkdirAll(filepath.Join(root, "nodes", "w"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "nodes", "w", "journal.log"), []byte(journal), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = Judge(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	at := func(after time.Duration) time.Duration {
+		return j.Run.Started.Add(after).Truncate(time.Microsecond).Sub(j.Run.Started)
+	}
+	want := []report.LogLine{
+		{Node: "w", Volume: volume, At: at(24 * time.Second), Text: "a.go:1] for volume " + volume},
+		{Node: "w", Volume: volume, At: at(25 * time.Second), Text: "a.go:1] " + mounted},
+	}
+	if d := cmp.Diff(want, j.Kubelets); d != "" {
+		t.Errorf("lines (-want +got):\n%s", d)
+	}
+}
 
 // TestLogsNearTheFirstFinding gives a recorded run logs of nodes. Its first finding, about mysql-0, begins at 22.9 s.
 func TestLogsNearTheFirstFinding(t *testing.T) {

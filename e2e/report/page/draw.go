@@ -18,13 +18,14 @@ import (
 type drawer struct {
 	drawing
 	world      *world.World
+	kubelets   []report.LogLine
 	start, end history.Time
 	shown      []int64 // Facts that marks point at, those of findings first.
 }
 
 // draw makes the drawing of a run.
 func draw(j report.Judged) *drawer {
-	d := &drawer{world: j.World, start: j.World.Begin(), end: j.World.Last()}
+	d := &drawer{world: j.World, kubelets: j.Kubelets, start: j.World.Begin(), end: j.World.Last()}
 	d.Origin, d.To = int64(d.start), d.ms(d.end)
 	for _, c := range j.Report.Causes() {
 		for _, f := range c.Found {
@@ -268,6 +269,11 @@ func (d *drawer) volume(v *world.VolumeLife, instance string) volumeLane {
 				d.life(&p.Life, fmt.Sprint(p.Pid), fmt.Sprintf("%s, pod uid %s", p, p.Pod)))
 		}
 	}
+	for _, l := range d.kubelets {
+		if at := float64(l.At.Microseconds()) / 1000; l.Volume == v.Name {
+			on(l.Node).Said = append(on(l.Node).Said, bar{A: at, B: at, Text: "kubelet: " + l.Text})
+		}
+	}
 	for _, node := range slices.Sorted(maps.Keys(rows)) {
 		lane.Rows = append(lane.Rows, *rows[node])
 	}
@@ -306,7 +312,7 @@ func (d *drawer) overlaps(v *world.VolumeLife) []bar {
 // first is when the node first had the volume.
 func (r *nodeRow) first() float64 {
 	at := 1e18
-	for _, b := range slices.Concat(r.Attached, r.Mounted, r.Processes) {
+	for _, b := range slices.Concat(r.Attached, r.Mounted, r.Processes, r.Said) {
 		at = min(at, b.A)
 	}
 	return at

@@ -62,12 +62,14 @@ type volumeLane struct {
 	Overlaps []bar     `json:"overlaps"` // On two nodes at once.
 }
 
-// nodeRow is what one node had of a volume: attachments, mounts and the processes of the pod that uses it.
+// nodeRow is what one node had of a volume: attachments, mounts, the processes of the pod that uses it, and what its
+// kubelet said.
 type nodeRow struct {
 	Node      string `json:"node"`
 	Attached  []bar  `json:"attached"`
 	Mounted   []bar  `json:"mounted"`
 	Processes []bar  `json:"processes"`
+	Said      []bar  `json:"said,omitempty"` // Lines of the kubelet's log about it.
 }
 
 // clients is what the clients of an instance were told, in equal parts of time of Step milliseconds from From.

@@ -114,6 +114,7 @@
           if (!colours.has(key)) colours.set(key, colours.size % 6);
           mark(g, b, y + 8, 6, 'p' + colours.get(key));
         }
+        for (const b of r.said || []) mark(g, b, y + 17, 5, 'said');
         if (at0 !== v.rows.length - 1) return;
         const top = y + 22 - 22 * v.rows.length;
         for (const b of v.overlaps || []) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/report"
@@ -154,6 +156,28 @@ func TestDoubleMount(t *testing.T) {
 	}
 }
 
+// TestWhatKubeletsSay puts a line of a log into the row of its volume and node.
+func TestWhatKubeletsSay(t *testing.T) {
+	j := judged(t, "../../../fixtures/recorded/k8s-61832-5-fail")
+	v := j.World.Volumes().All[0]
+	node := v.Mounts[0].Node
+	j.Kubelets = []report.LogLine{{Node: node, Volume: v.Name, At: 2500 * time.Millisecond, Text: "mounted"}}
+	var said []bar
+	for _, i := range draw(j).Instances {
+		for _, lane := range i.Volumes {
+			for _, row := range lane.Rows {
+				if len(row.Said) > 0 && (lane.Name != v.Name || row.Node != node) {
+					t.Errorf("the line is in the row of %s on %s", lane.Name, row.Node)
+				}
+				said = append(said, row.Said...)
+			}
+		}
+	}
+	if d := cmp.Diff([]bar{{A: 2500, B: 2500, Text: "kubelet: mounted"}}, said, cmp.AllowUnexported(bar{})); d != "" {
+		t.Errorf("lines (-want +got):\n%s", d)
+	}
+}
+
 // TestMarksPointAtTheirFacts holds the bars of faults against the facts that they name.
 func TestMarksPointAtTheirFacts(t *testing.T) {
 	j := judged(t, "../../../fixtures/recorded/smoke-861908-pass")
@@ -177,6 +201,8 @@ func TestHostileNames(t *testing.T) {
 	j := judged(t, "../../../fixtures/recorded/selftest-deleted-row-42-fail")
 	const hostile = `</script><script>alert(1)</script><img src=x onerror=alert(1)>"'` + "\u2028{{.}}"
 	j.Run.RunID, j.Logs = hostile, []string{hostile}
+	v := j.World.Volumes().All[0]
+	j.Kubelets = []report.LogLine{{Node: v.Mounts[0].Node, Volume: v.Name, Text: hostile}}
 	j.Report.Results[0].Findings = []check.Finding{{Subject: hostile, Sentence: hostile, Events: []int64{1}}}
 	for i := range j.World.Events {
 		if o := j.World.Events[i].Observer; o != nil {

@@ -136,6 +136,11 @@ func (p *searches) judge(r *ruling) {
 				stood.Upgrade.Node)
 			continue
 		}
+		if t.Class == history.ThingUnit && t.Is == "failed" && t.Run == "" && !slices.Contains(nodeUnits(), t.Name) {
+			r.unknown("the %s is there after the trial, %s, and was not there before: it may have failed by itself", t,
+				where)
+			continue
+		}
 		owner, faults := r.trial.OwnerOf(t, after.Run)
 		if faults == nil {
 			faults = until
@@ -179,6 +184,11 @@ func (r *ruling) halfUpgraded(node string, t history.Thing, run string) *history
 		return nil
 	}
 	return r.unfinished(node)
+}
+
+// nodeUnits returns the units that faults stop, kill and freeze: the kubelet, and container runtimes.
+func nodeUnits() []string {
+	return []string{"containerd.service", "cri-docker.service", "crio.service", "docker.service", "kubelet.service"}
 }
 
 // manifests is the kubelet's directory of static pod manifests on a control-plane node.

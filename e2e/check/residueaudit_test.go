@@ -70,6 +70,14 @@ func auditMutations() []mutation {
 		{"a taint", "residue-audit", auditedTrial(leftOn("", taint)), fail,
 			"The taint worker key (x:NoExecute) is there after the trial, in the API, and was not there before; it " +
 				"bears no owner's mark."},
+		{"a unit of nobody's that failed", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
+			Class: history.ThingUnit, Name: "getty@tty1.service", Is: "failed"})), unknown,
+			"on node worker, and was not there before: it may have failed by itself"},
+		{"a container runtime that failed", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
+			Class: history.ThingUnit, Name: "containerd.service", Is: "failed"})), fail, "containerd.service (failed)"},
+		{"a unit of ours that failed", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
+			Class: history.ThingUnit, Name: "seatrial-heal-r1-3.service", Is: "failed", Run: "r1", Step: 3})), fail,
+			"seatrial-heal-r1-3.service (failed)"},
 		{"a mount once more", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
 			Class: history.ThingMount, Name: "/var/lib/seatrial/data-mysql-0", Is: "ext4"})), fail,
 			"(ext4) is there after the trial, on node worker,"},

@@ -489,7 +489,7 @@ func controllerCases() []plan.Case {
 				broken := update("v2")
 				broken.Update.Broken = plan.Brokens()[r.IntN(2)]
 				return Trial(Light(3), observed(broken), Await(plan.AwaitUnready, 2, time.Minute),
-					observed(rollback(plan.RevisionFirst)), still(10*time.Second),
+					observed(rollback()), still(10*time.Second),
 					Fault("pod-delete", 2, time.Second, time.Minute), settled())
 			},
 			Report:   "kubernetes/kubernetes issue 67250",
@@ -538,8 +538,8 @@ func controllerCases() []plan.Case {
 			// An affected controller asks again minReadySeconds after each look, and the first look was too early.
 			Name:    "k8s-119352",
 			Finding: late,
-			Summary: "A StatefulSet with minReadySeconds: the status counts a pod as available when it has been Ready " +
-				"for so long, and the next pod is made.",
+			Summary: "A StatefulSet with minReadySeconds: the status counts a pod as available when it has been " +
+				"Ready for so long, and the next pod is made.",
 			Build:    countedLate,
 			Report:   "kubernetes/kubernetes issue 119352",
 			Affected: "to v1.34; see k8s-119352-v1-34",
@@ -550,8 +550,8 @@ func controllerCases() []plan.Case {
 		{
 			Name:    "k8s-119352-v1-34",
 			Finding: late,
-			Summary: "As k8s-119352, on v1.34.4: the status counts a pod, and the next one is made, after nearly twice " +
-				"minReadySeconds.",
+			Summary: "As k8s-119352, on v1.34.4: the status counts a pod, and the next one is made, after nearly " +
+				"twice minReadySeconds.",
 			Build: func(r *rand.Rand) plan.Plan {
 				p := countedLate(r)
 				p.Kubernetes = minors()[0]
@@ -564,8 +564,8 @@ func controllerCases() []plan.Case {
 		{
 			Name:    "k8s-73492",
 			Finding: stale,
-			Summary: "With the strategy OnDelete a new revision is the current one once every pod was deleted and has " +
-				"come back with it.",
+			Summary: "With the strategy OnDelete a new revision is the current one once every pod was deleted and " +
+				"has come back with it.",
 			Build:    replacedByHand,
 			Report:   "kubernetes/kubernetes issues 73492 and 106055",
 			Affected: "to v1.36; see k8s-73492-v1-36",
@@ -591,14 +591,14 @@ func controllerCases() []plan.Case {
 			// that is kept (isContainerStarted in pkg/kubelet/prober).
 			Name:    "k8s-142305",
 			Finding: plan.Sign{Check: "set-update", Says: "at a revision that is never Ready"},
-			Summary: "The kubelet is killed while a pod's startup probe has not passed yet: the pod is Ready, and the " +
-				"rolling update goes on although no pod of its revision starts up.",
+			Summary: "The kubelet is killed while a pod's startup probe has not passed yet: the pod is Ready, and " +
+				"the rolling update goes on although no pod of its revision starts up.",
 			Build: func(r *rand.Rand) plan.Plan {
 				broken := update("v2")
 				broken.Update.Broken = plan.BrokenStartup
 				return Trial(Light(3), observed(broken), Await(plan.AwaitUnready, 2, time.Minute),
 					Fault("kubelet-kill", 2, time.Second, 3*time.Minute), still(20*time.Second),
-					observed(rollback(plan.RevisionFirst)), deletePod(2), deletePod(1), settled())
+					observed(rollback()), deletePod(2), deletePod(1), settled())
 			},
 			Report:   "kubernetes/kubernetes issue 142305",
 			Affected: "v1.35 to v1.37.0",

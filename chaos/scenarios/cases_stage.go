@@ -8,8 +8,9 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// unasked has every pod come up again while each NodeStage does its work and answers an error, and then the question for
-// the driver's capabilities fails, until the kubelet has asked for each volume. The StatefulSet is scaled to 0 meanwhile.
+// unasked has every pod come up again while each NodeStage does its work and answers an error, and then the question
+// for the driver's capabilities fails, until the kubelet has asked for each volume. The StatefulSet is scaled to 0
+// meanwhile.
 func unasked(r *rand.Rand) plan.Plan {
 	unknown := CSIPoint(plan.Params{"rpc": "NodeGetCapabilities", "act": "fail", "code": "Unavailable", "every": true},
 		0, 10*time.Minute, still(40*time.Second), Scale(0)) // The kubelet tries again after 0.5, 1, 2, 4, 8, 16 s.

@@ -144,7 +144,7 @@ func sets() []setScenario {
 				w.UpdateStrategy = plan.StrategyRecreate
 				forth, back := v.either(v.meanwhile(terminating, 2), v.meanwhile(scheduled, 1))
 				p := v.trial(w, update("v2", forth...), Load(60), Checksum("updated"),
-					rollback(plan.RevisionFirst, back...))
+					rollback(back...))
 				p.Kubernetes, p.FeatureGates = minors()[len(minors())-1], []string{plan.RecreateGate}
 				return p
 			},
@@ -195,7 +195,7 @@ func sets() []setScenario {
 					update("v2"), still(3*time.Second),
 					partition(2, canary...), Load(60), Checksum("canary"),
 					podDelete(v.r.IntN(2)), settled(), Load(60), Checksum("deleted"),
-					partition(1), partition(0), Load(30), rollback(plan.RevisionFirst, back...),
+					partition(1), partition(0), Load(30), rollback(back...),
 				)
 			},
 		},

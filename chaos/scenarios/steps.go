@@ -167,9 +167,9 @@ func partition(partition int, during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionPartition, Partition: &partition}, during)
 }
 
-// rollback gives the pod template an earlier revision.
-func rollback(revision string, during ...plan.Step) plan.Step {
-	return change(plan.Step{Do: plan.ActionRollback, Revision: revision}, during)
+// rollback gives the pod template the first revision.
+func rollback(during ...plan.Step) plan.Step {
+	return change(plan.Step{Do: plan.ActionRollback, Revision: plan.RevisionFirst}, during)
 }
 
 // recycle empties the local volumes whose claims are gone and makes them available.

@@ -205,8 +205,8 @@ func upgrades() []plan.Scenario {
 		},
 		{
 			Name: "selftest-upgrade-deleted-row",
-			Summary: "Self-test: one acknowledged row is deleted behind the workload's back when the control plane is " +
-				"upgraded and the workers are not; the verdict must be FAIL.",
+			Summary: "Self-test: one acknowledged row is deleted behind the workload's back when the control plane " +
+				"is upgraded and the workers are not; the verdict must be FAIL.",
 			Expect:  "FAIL",
 			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
 			Build: func(r *rand.Rand) plan.Plan {
@@ -217,8 +217,8 @@ func upgrades() []plan.Scenario {
 		},
 		{
 			Name: "selftest-upgrade-twins",
-			Summary: "Self-test: the control plane is upgraded, and then a node with old kubelet that is only cut off " +
-				"gets the out-of-service taint: two nodes have its volumes; the verdict must be FAIL.",
+			Summary: "Self-test: the control plane is upgraded, and then a node with an old kubelet that is only " +
+				"cut off gets the out-of-service taint: two nodes have its volumes; the verdict must be FAIL.",
 			Expect:  "FAIL",
 			Finding: plan.Sign{Check: "mounts", Says: "at once"},
 			Build: func(r *rand.Rand) plan.Plan {

@@ -73,12 +73,13 @@ func TestFindBuilds(t *testing.T) {
 func TestForget(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	const hash = "-0123456789abcdef"
-	ages := map[string]time.Duration{
-		"seatrial" + hash: 2, "seatrial-fedcba9876543210": 1, "seatrial-disk" + hash: 2, "seatrial-build-1": 2,
+	old := now.Add(-2 * unused)
+	ages := map[string]time.Time{
+		"seatrial" + hash: old, "seatrial-fedcba9876543210": now, "seatrial-disk" + hash: old, "seatrial-build-1": old,
 	}
-	for name, age := range ages {
+	for name, built := range ages {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(path, nil, 0o755), os.Chtimes(path, now, now.Add(-age*unused))); err != nil {
+		if err := errors.Join(os.WriteFile(path, nil, 0o755), os.Chtimes(path, now, built)); err != nil {
 			t.Fatal(err)
 		}
 	}

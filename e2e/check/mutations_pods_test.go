@@ -178,7 +178,8 @@ func settleMutations() []mutation {
 		{"never Ready", "settle", then(notReady, refused, late), fail, "mysql-1"},
 		{"never Ready, though it takes writes", "settle", then(notReady, late), fail,
 			"mysql-1 was not Ready at any time"},
-		{"never Ready, and ended right after the bound", "settle", then(notReady, refused, late, ended), fail, "mysql-1"},
+		{"never Ready, and ended right after the bound", "settle", then(notReady, refused, late, ended), fail,
+			"mysql-1"},
 		{"never Ready, the watch blind", "settle", then(notReady, late, func(events []history.Event) []history.Event {
 			more := historytest.New(historytest.SmokePlan())
 			more.Observer("api/pods", "", "", history.ObserverGap, "", 80, 81)

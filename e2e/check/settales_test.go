@@ -40,9 +40,9 @@ func updateTales() []tale {
 			w.Change(func(s *spec) { s.MinReady, s.Image = 30, "v2" }).Wait(40).Replace(2).Wait(30).Replace(1).Wait(30).
 				Replace(0).Wait(40)
 		}), check.Pass, ""},
-		{"the last is Ready, of a revision that never is", name, but(rolled, broken), check.Fail, "Pod web-1 was ended " +
-			"by the rolling update to web-v2 at +37.000 s although web-2 was at a revision that is never Ready, and " +
-			"maxUnavailable is 1"},
+		{"the last is Ready, of a revision that never is", name, but(rolled, broken), check.Fail,
+			"Pod web-1 was ended by the rolling update to web-v2 at +37.000 s although web-2 was at a revision that " +
+				"is never Ready, and maxUnavailable is 1"},
 		{"all at once", name, three(recreate, func(w *web) {
 			w.Change(image("v2")).End(0).End(1).End(2).Gone(2).Gone(0).Gone(1).Up(0, 1, 2)
 		}), check.Pass, ""},

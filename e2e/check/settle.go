@@ -172,8 +172,8 @@ func (j *settling) certainlyNotReady(name string) bool {
 		!watch.Blind(last.Event.Span.NotBefore, j.bounds.NotAfter, world.PodsObserver, world.SetsObserver)
 }
 
-// demanded reports whether the StatefulSet wanted the ordinal throughout the bound. A change that was seen only after it
-// came at its very end at the earliest, since watches without a gap show life all the time; the harness ends the
+// demanded reports whether the StatefulSet wanted the ordinal throughout the bound. A change that was seen only after
+// it came at its very end at the earliest, since watches without a gap show life all the time; the harness ends the
 // instances right after the bound.
 func (j *settling) demanded(ordinal int) bool {
 	known := false

@@ -18,7 +18,7 @@ const (
 // Update is a new revision of the pod template.
 type Update struct {
 	Revision string `json:"revision"` // Its name; the template bears it as the annotation RevisionAnnotation.
-	// Broken is what keeps its pods from being Ready, one of Brokens, or nothing.
+	// Broken is what keeps its pods from being Ready: "image", "readiness" or "startup", or nothing.
 	Broken string `json:"broken,omitempty"`
 }
 

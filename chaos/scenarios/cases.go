@@ -707,7 +707,7 @@ func controllerCases() []plan.Case {
 				return p
 			},
 			Report:   "kubernetes/kubernetes issue 137409",
-			Affected: "v1.35, where the gate is on; it has been off by default since v1.35.4",
+			Affected: "v1.35 and v1.36, where the gate is on; it has been off by default since v1.35.4",
 			Fixed:    "v1.37 (pull request 137666)",
 		},
 		{

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/seatrial/seatrial/clusters/durable"
 )
 
@@ -221,11 +223,19 @@ func (p Program) build(ctx context.Context, log *slog.Logger) (path string, err 
 	}
 	sum := sha256.Sum256(text)
 	path = filepath.Join(dir, p.Name+"-"+hex.EncodeToString(sum[:8]))
+	unlock, err := durable.Lock(filepath.Join(dir, "builds.lock"), unix.LOCK_EX) // Nobody forgets what is placed now.
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	if err := os.Rename(built, path); err != nil {
 		return "", err
 	}
+	if err := p.forget(dir, begin.Add(-unused)); err != nil {
+		log.Warn("an old build stays in the cache", "error", err)
+	}
 	log.Info("built a program for the nodes", "path", path, "duration", time.Since(begin).Round(time.Millisecond))
-	return path, p.forget(dir, begin.Add(-unused))
+	return path, nil
 }
 
 // unused is how long a build that no run has made again stays in the cache.

@@ -164,8 +164,17 @@ func settleMutations() []mutation {
 		}
 		panic("there is no StatefulSet")
 	}
+	inTime := func(events []history.Event) []history.Event {
+		more := historytest.New(historytest.SmokePlan())
+		more.Pod(history.VerbModified, "mysql-1", "Running", true, false, 97)
+		e := more.History().Events[1]
+		e.Object.ResourceVersion, e.Span = "99998", history.Between(historytest.At(96.4), historytest.At(97.6))
+		return append(events, e)
+	}
 	return []mutation{
 		{"nothing changed", "settle", nil, pass, ""},
+		{"Ready at the end of the bound, or after it", "settle", then(notReady, late, inTime), unknown,
+			"mysql-1 was not seen Ready"},
 		{"no write, the harness saw it for the whole bound", "settle", then(refused, late), fail,
 			"mysql-1 took no write within 30s"},
 		{"no write, given up early", "settle",

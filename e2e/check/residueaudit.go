@@ -13,7 +13,7 @@ import (
 
 // ResidueAudit judges what a trial leaves behind. The harness searches each node and the API objects for what a fault
 // can leave, before the first fault and after everything was healed and had settled. Anything found only afterwards is
-// a leak, whoever left it. Of what is gone afterwards, only a static pod manifest is a violation: it certainly belongs
+// a leak, whoever left it, but for a unit of others that failed: it may have failed by itself. Of what is gone afterwards, only a static pod manifest is a violation: it certainly belongs
 // there. A manifest that kubeadm upgraded as the plan asked may differ.
 //
 // Package chaos/nodeagent/leaks defines what is searched for and what is ignored because it comes and goes by itself.
@@ -136,7 +136,8 @@ func (p *searches) judge(r *ruling) {
 				stood.Upgrade.Node)
 			continue
 		}
-		if t.Class == history.ThingUnit && t.Is == "failed" && t.Run == "" && !slices.Contains(nodeUnits(), t.Name) {
+		if t.Class == history.ThingUnit && t.Is == "failed" && t.Run == "" && !slices.Contains(nodeUnits(), t.Name) &&
+			!strings.HasPrefix(t.Name, "seatrial-") {
 			r.unknown("the %s is there after the trial, %s, and was not there before: it may have failed by itself", t,
 				where)
 			continue

@@ -57,6 +57,7 @@ type statusJudge struct {
 	wrong    history.Time // When the status became wrong; 0 while it is right.
 	why      string
 	reported bool
+	changes  bool // The update revision has changed since the StatefulSet was first seen.
 	status   *world.StatefulSet
 }
 
@@ -127,6 +128,8 @@ func (t *statusJudge) written(st *world.StatefulSet) {
 		t.unknown("the generation of %s was %d and, at %s, %d: a change was missed", t.set, old.Meta.Generation,
 			t.when(st.Event), st.Meta.Generation)
 	}
+	t.changes = !fresh && (t.changes ||
+		old.Status.UpdateRevision != "" && old.Status.UpdateRevision != st.Status.UpdateRevision)
 	t.status = st
 	if st.Deleted() {
 		return
@@ -280,7 +283,9 @@ func (t *statusJudge) mismatch() string {
 	case st.Spec.Demand.MinReady > 0 && c.AvailableReplicas < last.ready:
 		return fmt.Sprintf("availableReplicas is %d, and %d have been Ready for more than minReadySeconds",
 			c.AvailableReplicas, last.ready)
-	case labelled && c.CurrentRevision != c.UpdateRevision && int(updated) == wanted &&
+	// Before v1.37 nothing makes a revision the current one with another strategy: what was so before is not judged.
+	case labelled && (rolling(st) || t.changes && wanted > 0) && c.CurrentRevision != c.UpdateRevision &&
+		int(updated) == wanted &&
 		int(last.ready) == wanted && int(last.replicas) == wanted:
 		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", c.CurrentRevision, updated,
 			c.UpdateRevision)
@@ -294,8 +299,10 @@ func (t *statusJudge) upTo(at history.Time) {
 		return
 	}
 	from := max(t.wrong, t.changed)
-	// An update is not complete before its pods are available.
-	bound := statusBound + time.Duration(t.status.Spec.Demand.MinReady)*time.Second
+	bound := statusBound
+	if t.status.Status.AvailableReplicas < t.last().ready {
+		bound += time.Duration(t.status.Spec.Demand.MinReady) * time.Second // Until then no pod is available.
+	}
 	if span := history.Between(from, max(from, at)); span.Length() > bound && !t.controlHurt(span) &&
 		!t.blind(span.NotBefore, span.NotAfter) {
 		t.reported = true

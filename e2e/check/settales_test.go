@@ -547,6 +547,13 @@ func statusTales() []tale {
 		{"never counted as available", name, but(three(spec{MinReady: 20}, func(w *web) { w.Wait(90) }),
 			editAll(status(`"availableReplicas":3`), rewrite(`"availableReplicas":3`, `"availableReplicas":2`))),
 			check.Fail, "availableReplicas is 2, and 3 have been Ready for more than minReadySeconds"},
+		{"available, and never the current revision", name, but(three(spec{MinReady: 20}, func(w *web) {
+			w.Wait(40).Change(image("v2")).Replace(2).Wait(30).Replace(1).Wait(30).Replace(0).Wait(65)
+		}), editAll(status(`"currentRevision":"web-v2"`), rewrite(`"currentRevision":"web-v2"`,
+			`"currentRevision":"web-v1"`))), check.Fail, "currentRevision is web-v1, and all 3 pods are Ready at"},
+		{"replaced by hand before it was watched", name, but(three(spec{OnDelete: true}, func(w *web) { w.Wait(60) }),
+			editAll(status(`"currentRevision":"web-v1"`), rewrite(`"currentRevision":"web-v1"`,
+				`"currentRevision":"web-v0"`))), check.Pass, ""},
 		{"replaced by hand", name, byHand, check.Pass, ""},
 		{"replaced by hand, and never the current revision", name, but(byHand,
 			editAll(status(`"currentRevision":"web-v2"`), rewrite(`"currentRevision":"web-v2"`,

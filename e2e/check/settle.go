@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -167,18 +168,26 @@ func (j *settling) ready(name string) bool {
 // certainlyNotReady reports whether a watch without a gap, which outlived the bound, never showed the pod Ready within
 // it. The watch of pods is silent while nothing changes, so any API watch counts as a sign of life.
 func (j *settling) certainlyNotReady(name string) bool {
+	for _, p := range j.set.States { // What was seen after the bound may have been so within it.
+		if span := p.Event.Span; p.Life.Name == name && p.Healthy() && span.NotBefore <= j.bounds.NotAfter &&
+			span.NotAfter > j.bounds.NotBefore {
+			return false
+		}
+	}
 	last, watch := j.last(name, j.bounds.NotBefore), j.world.Watch()
 	return watch.On(world.PodsObserver) && watch.Alive >= j.bounds.NotAfter && last != nil && !j.ready(name) &&
 		!watch.Blind(last.Event.Span.NotBefore, j.bounds.NotAfter, world.PodsObserver, world.SetsObserver)
 }
 
-// demanded reports whether the StatefulSet wanted the ordinal throughout the bound. A change that was seen only after
-// it came at its very end at the earliest, since watches without a gap show life all the time; the harness ends the
-// instances right after the bound.
+// endSlack is how long before the end of the bound a change may have come that was seen after it: the harness ends the
+// instances right after the bound, and a watch tells what it saw within a second.
+const endSlack = time.Second
+
+// demanded reports whether the StatefulSet wanted the ordinal throughout the bound, but for endSlack.
 func (j *settling) demanded(ordinal int) bool {
 	known := false
 	for _, st := range j.set.Versions {
-		if st.Event.Span.NotAfter > j.bounds.NotAfter {
+		if st.Event.Span.NotBefore > j.bounds.NotAfter.Add(-endSlack) && st.Event.Span.NotAfter > j.bounds.NotAfter {
 			break
 		}
 		known = keeps(st, ordinal)

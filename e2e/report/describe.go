@@ -88,7 +88,7 @@ func describeInspection(i *history.Inspection) string {
 }
 
 func describeCall(c *history.CSI) string {
-	what := fmt.Sprintf("%s of volume %s for node %s", c.RPC, c.Volume, c.For)
+	what := fmt.Sprintf("%s%s for node %s", c.RPC, plan.Given(" of volume %s", c.Volume), c.For)
 	what += plan.Given(", fault point %s", c.Point)
 	if !c.End {
 		return what + ": begins"

@@ -34,9 +34,12 @@ func Judge(dir *rundir.Dir, checks []check.Check) (report.Judged, error) {
 	j.World = world.New(h)
 	j.Warnings = planWarnings(dir, h)
 	j.Report = check.Judge(j.World, checks)
-	j.Logs, err = logsNear(dir, j)
-	if err == nil {
-		j.Kubelets, err = kubeletLines(dir, j)
+	left := 0
+	if j.Logs, err = logsNear(dir, j); err == nil {
+		j.Kubelets, left, err = kubeletLines(dir, j)
+	}
+	if left > 0 {
+		j.Warnings = append(j.Warnings, fmt.Sprintf("the page leaves out %d lines of kubelets about volumes", left))
 	}
 	if err != nil { // They are no part of the evidence.
 		j.Warnings = append(j.Warnings, fmt.Sprintf("the logs of nodes cannot be read: %v", err))

@@ -76,7 +76,8 @@ func auditMutations() []mutation {
 		{"a container runtime that failed", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
 			Class: history.ThingUnit, Name: "containerd.service", Is: "failed"})), fail, "containerd.service (failed)"},
 		{"a unit of ours without a mark that failed", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
-			Class: history.ThingUnit, Name: "seatrial-ledger.service", Is: "failed"})), fail, "seatrial-ledger.service"},
+			Class: history.ThingUnit, Name: "seatrial-ledger.service", Is: "failed"})), fail,
+			"seatrial-ledger.service (failed)"},
 		{"a unit of ours that failed", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
 			Class: history.ThingUnit, Name: "seatrial-heal-r1-3.service", Is: "failed", Run: "r1", Step: 3})), fail,
 			"seatrial-heal-r1-3.service (failed)"},

@@ -69,8 +69,8 @@ func logsNear(dir *rundir.Dir, j report.Judged) ([]string, error) {
 	return lines, nil
 }
 
-// kubeletLines returns the lines of kubelets that name a volume of the run, by its name or its handle at the CSI driver.
-// Of too many, those next to the first finding stay, or next to the end; left is how many others there are.
+// kubeletLines returns the lines of kubelets that name a volume of the run, by its name or its handle at the CSI
+// driver. Of too many, those next to the first finding stay, or next to the end; left is how many others there are.
 func kubeletLines(dir *rundir.Dir, j report.Judged) (lines []report.LogLine, left int, err error) {
 	volumes := map[string]string{}
 	for _, v := range j.World.Volumes().All {

@@ -31,6 +31,24 @@ func Cases() []plan.Case {
 	return all
 }
 
+// mended returns a case twice: as a control, and, under the name of the minor version, on the newest version here that
+// is affected, with what is seen there.
+func mended(c plan.Case, kubernetes, seen string) []plan.Case {
+	old, minor := c, kubernetes[:strings.LastIndexByte(kubernetes, '.')]
+	old.Name += "-" + strings.ReplaceAll(minor, ".", "-")
+	old.Summary = "As " + c.Name + ", on " + kubernetes + ": " + seen
+	old.Holds = nil
+	old.Build = func(r *rand.Rand) plan.Plan {
+		p := c.Build(r)
+		p.Kubernetes = kubernetes
+		return p
+	}
+	c.Control = true
+	c.Affected += "; see " + old.Name
+	c.Fixed += "; kept as a control"
+	return []plan.Case{c, old}
+}
+
 // forced is how many volumes share a run, and so the six minutes until a forced detach.
 const forced = 5
 
@@ -475,9 +493,30 @@ func replacedByHand(r *rand.Rand) plan.Plan {
 
 // controllerCases are about the StatefulSet controller.
 func controllerCases() []plan.Case {
-	late := plan.Sign{Check: "set-status", Says: "for more than minReadySeconds"}
-	stale := plan.Sign{Check: "set-status", Says: "currentRevision is"}
-	return []plan.Case{
+	// An affected controller asks again minReadySeconds after each look, and the first look was too early.
+	late := mended(plan.Case{
+		Name:    "k8s-119352",
+		Finding: plan.Sign{Check: "set-status", Says: "for more than minReadySeconds"},
+		Summary: "A StatefulSet with minReadySeconds: the status counts a pod as available when it has been " +
+			"Ready for so long, and the next pod is made.",
+		Build:    countedLate,
+		Report:   "kubernetes/kubernetes issue 119352",
+		Affected: "to v1.34",
+		Fixed:    "v1.36, and v1.35 by a backport (PR 135428)",
+		Holds:    []string{"coverage", "settle"},
+	}, minors()[0], "the status counts a pod, and the next one is made, after nearly twice minReadySeconds.")
+	stale := mended(plan.Case{
+		Name:    "k8s-73492",
+		Finding: plan.Sign{Check: "set-status", Says: "currentRevision is"},
+		Summary: "With the strategy OnDelete a new revision is the current one once every pod was deleted and " +
+			"has come back with it.",
+		Build:    replacedByHand,
+		Report:   "kubernetes/kubernetes issues 73492 and 106055",
+		Affected: "to v1.36",
+		Fixed:    "v1.37 (pull request 136833)",
+		Holds:    []string{"coverage", "settle"},
+	}, UpgradeFrom, "the status names the old revision as the current one for ever.")
+	return append(slices.Concat(late, stale), []plan.Case{
 		{
 			// A rollback waits for pods that are never Ready, since an ordered StatefulSet waits for its pods to be
 			// Ready before it does anything.
@@ -535,58 +574,6 @@ func controllerCases() []plan.Case {
 			Report: "kubernetes/kubernetes issue 121534",
 		},
 		{
-			// An affected controller asks again minReadySeconds after each look, and the first look was too early.
-			Name:    "k8s-119352",
-			Finding: late,
-			Summary: "A StatefulSet with minReadySeconds: the status counts a pod as available when it has been " +
-				"Ready for so long, and the next pod is made.",
-			Build:    countedLate,
-			Report:   "kubernetes/kubernetes issue 119352",
-			Affected: "to v1.34; see k8s-119352-v1-34",
-			Fixed:    "v1.36, and v1.35 by a backport (PR 135428); kept as a control",
-			Control:  true,
-			Holds:    []string{"coverage", "settle"},
-		},
-		{
-			Name:    "k8s-119352-v1-34",
-			Finding: late,
-			Summary: "As k8s-119352, on v1.34.4: the status counts a pod, and the next one is made, after nearly " +
-				"twice minReadySeconds.",
-			Build: func(r *rand.Rand) plan.Plan {
-				p := countedLate(r)
-				p.Kubernetes = minors()[0]
-				return p
-			},
-			Report:   "kubernetes/kubernetes issue 119352",
-			Affected: "to v1.34",
-			Fixed:    "v1.36, and v1.35 by a backport (PR 135428)",
-		},
-		{
-			Name:    "k8s-73492",
-			Finding: stale,
-			Summary: "With the strategy OnDelete a new revision is the current one once every pod was deleted and " +
-				"has come back with it.",
-			Build:    replacedByHand,
-			Report:   "kubernetes/kubernetes issues 73492 and 106055",
-			Affected: "to v1.36; see k8s-73492-v1-36",
-			Fixed:    "v1.37 (pull request 136833); kept as a control",
-			Control:  true,
-			Holds:    []string{"coverage", "settle"},
-		},
-		{
-			Name:    "k8s-73492-v1-36",
-			Finding: stale,
-			Summary: "As k8s-73492, on v1.36.3: the status names the old revision as the current one for ever.",
-			Build: func(r *rand.Rand) plan.Plan {
-				p := replacedByHand(r)
-				p.Kubernetes = UpgradeFrom
-				return p
-			},
-			Report:   "kubernetes/kubernetes issues 73492 and 106055",
-			Affected: "to v1.36",
-			Fixed:    "v1.37 (pull request 136833)",
-		},
-		{
 			// The status of a running pod is made before its probes are set up; without them it counts as started, and
 			// that is kept (isContainerStarted in pkg/kubelet/prober).
 			Name:    "k8s-142305",
@@ -601,7 +588,7 @@ func controllerCases() []plan.Case {
 					observed(rollback()), deletePod(2), deletePod(1), settled())
 			},
 			Report:   "kubernetes/kubernetes issue 142305",
-			Affected: "v1.35 to v1.37.0",
+			Affected: "v1.35 to v1.37.0, as read; v1.37.0 was run",
 		},
 		{
 			// The StatefulSet waits for the pod to be available; an affected controller is not requeued then, and waits
@@ -732,5 +719,5 @@ func controllerCases() []plan.Case {
 				"since that makes nothing less available",
 			Affected: "v1.37.0; before, the gate MaxUnavailableStatefulSet is off by default",
 		},
-	}
+	}...)
 }

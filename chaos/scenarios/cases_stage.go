@@ -23,36 +23,21 @@ func unasked(r *rand.Rand) plan.Plan {
 
 // stageCases are about how a volume is staged.
 func stageCases() []plan.Case {
-	const unstaged = "kubernetes/kubernetes issue 135929"
-	return []plan.Case{
-		{
-			Name:    "k8s-135929",
-			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
-			Summary: "Pods go while their volumes may be staged and the driver does not say what it can do: what was " +
-				"staged must be unstaged before it is detached.",
-			Build:    unasked,
-			Report:   unstaged,
-			Affected: "before v1.36; see k8s-135929-v1-35",
-			Fixed:    "v1.36 (pull request 135930); kept as a control",
-			Control:  true,
-			Holds:    []string{"coverage", "rows", "settle"},
-		},
-		{
-			// The kubelet takes the failed question for a failed NodeStage, and so for proof that nothing is staged
-			// (markDeviceErrorState in pkg/volume/util/operationexecutor).
-			Name:    "k8s-135929-v1-35",
-			Finding: plan.Sign{Check: "detach-order", Says: "detached"},
-			Summary: "As k8s-135929, on v1.35.4: the kubelet takes the volumes for not staged, and they are detached " +
-				"while its node has them mounted.",
-			Build: func(r *rand.Rand) plan.Plan {
-				p := unasked(r)
-				p.Kubernetes = minors()[1]
-				return p
-			},
-			Report:   unstaged,
-			Affected: "before v1.36",
-			Fixed:    "v1.36 (pull request 135930)",
-		},
+	// An affected kubelet takes the failed question for a failed NodeStage, and so for proof that nothing is staged
+	// (markDeviceErrorState in pkg/volume/util/operationexecutor).
+	unstaged := mended(plan.Case{
+		Name:    "k8s-135929",
+		Finding: plan.Sign{Check: "detach-order", Says: "detached"},
+		Summary: "Pods go while their volumes may be staged and the driver does not say what it can do: what was " +
+			"staged must be unstaged before it is detached.",
+		Build:    unasked,
+		Report:   "kubernetes/kubernetes issue 135929",
+		Affected: "before v1.36",
+		Fixed:    "v1.36 (pull request 135930)",
+		Holds:    []string{"coverage", "rows", "settle"},
+	}, minors()[1], "the kubelet takes the volumes for not staged, and they are detached while its node has them "+
+		"mounted.")
+	return append(unstaged, []plan.Case{
 		{
 			// blkid exits with 2 for a disk without a file system, and for one that it cannot read. mount-utils formats
 			// both (getDiskFormat and formatAndMountSensitive in mount_linux.go of k8s.io/mount-utils). The driver here
@@ -67,5 +52,5 @@ func stageCases() []plan.Case {
 			Report: "kubernetes/kubernetes issue 142243; seen in hetznercloud/csi-driver issue 1346 and " +
 				"longhorn/longhorn issue 14042",
 		},
-	}
+	}...)
 }

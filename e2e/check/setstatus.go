@@ -285,8 +285,7 @@ func (t *statusJudge) mismatch() string {
 			c.AvailableReplicas, last.ready)
 	// Before v1.37 nothing makes a revision the current one with another strategy: what was so before is not judged.
 	case labelled && (rolling(st) || t.changes && wanted > 0) && c.CurrentRevision != c.UpdateRevision &&
-		int(updated) == wanted &&
-		int(last.ready) == wanted && int(last.replicas) == wanted:
+		int(updated) == wanted && int(last.ready) == wanted && int(last.replicas) == wanted:
 		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", c.CurrentRevision, updated,
 			c.UpdateRevision)
 	}

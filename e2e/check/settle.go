@@ -175,12 +175,12 @@ func (j *settling) certainlyNotReady(name string) bool {
 		}
 	}
 	last, watch := j.last(name, j.bounds.NotBefore), j.world.Watch()
-	return watch.On(world.PodsObserver) && watch.Alive >= j.bounds.NotAfter && last != nil && !j.ready(name) &&
+	return watch.On(world.PodsObserver) && watch.Alive >= j.bounds.NotAfter && last != nil &&
 		!watch.Blind(last.Event.Span.NotBefore, j.bounds.NotAfter, world.PodsObserver, world.SetsObserver)
 }
 
-// endSlack is how long before the end of the bound a change may have come that was seen after it: the harness ends the
-// instances right after the bound, and a watch tells what it saw within a second.
+// endSlack is how long before the end of the bound a change may have come that was seen after it, and not count: the
+// harness ends the instances right after the bound, and the span of what a watch sees begins when it was last heard of.
 const endSlack = time.Second
 
 // demanded reports whether the StatefulSet wanted the ordinal throughout the bound, but for endSlack.

@@ -31,7 +31,8 @@ type Judged struct {
 	Run    Run
 	World  *world.World
 	Report check.Report
-	// Warnings say where the files of the run contradict each other; the history is what was judged.
+	// Warnings say where the files of the run contradict each other (the history is what was judged), and what is left
+	// out of its page.
 	Warnings []string
 	// Logs are lines of the nodes' logs from around the first finding, each after the moment in the trial.
 	Logs []string

@@ -40,6 +40,8 @@ const (
 	KindMember   Kind = "member"  // What an instance of a group of databases says of itself.
 	// What decides which instance of a group takes writes acted, or refused to.
 	KindPromotion Kind = "promotion"
+	// What a kubelet says of the volumes of its node.
+	KindVolumeManager Kind = "volumeManager"
 )
 
 // Event is one fact. Exactly the payload that Kind names is set. ID is its number in the history, from 1, in the
@@ -74,6 +76,8 @@ type Event struct {
 	Version    *Version    `json:"version,omitempty"`
 	Member     *Member     `json:"member,omitempty"`
 	Promotion  *Promotion  `json:"promotion,omitempty"`
+
+	VolumeManager *VolumeManager `json:"volumeManager,omitempty"`
 }
 
 // Recorder takes facts. Implementations are safe for concurrent use, assign the event's ID, and never block for

@@ -39,6 +39,18 @@ type Holding struct {
 	Writing   int           `json:"writing,omitempty"` // Files of the volume open for writing.
 }
 
+// VolumeManager is what the volume manager of a kubelet says of the volumes of one plugin, by its metrics
+// volume_manager_total_volumes and storage_operation_duration_seconds. It is recorded when it differs from the last.
+// With Error the kubelet could not be asked, and the rest is void.
+type VolumeManager struct {
+	Node    string `json:"node"`
+	Plugin  string `json:"plugin,omitempty"`  // "kubernetes.io/csi:" and a driver, or "kubernetes.io/local-volume".
+	Desired int    `json:"desired,omitempty"` // How many volumes the pods of the node need.
+	Actual  int    `json:"actual,omitempty"`  // How many the kubelet has attached or mounted, as far as it knows.
+	Failed  int    `json:"failed,omitempty"`  // Operations that failed since the kubelet started.
+	Error   string `json:"error,omitempty"`
+}
+
 // Witness is what a volume itself says of who wrote to it: each start of a database on it appends entries for as long
 // as it runs. Label says when it was read ("settled"); Error why it could not be, and the rest is then void.
 type Witness struct {

@@ -68,6 +68,10 @@ func describe(e *history.Event) string {
 			strings.Join(tries, "; "))
 	case e.Inspection != nil:
 		return describeInspection(e.Inspection)
+	case e.VolumeManager != nil:
+		m := e.VolumeManager
+		return fmt.Sprintf("kubelet of %s has %d of %d volumes of %s, %d operations failed%s", m.Node, m.Actual,
+			m.Desired, m.Plugin, m.Failed, because(m.Error))
 	}
 	return string(e.Kind)
 }

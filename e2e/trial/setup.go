@@ -23,6 +23,7 @@ import (
 	"github.com/seatrial/seatrial/clusters/nodelogs"
 	"github.com/seatrial/seatrial/e2e/observe/apiwatch"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
+	"github.com/seatrial/seatrial/e2e/observe/volumemanager"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/fixtures"
 )
@@ -172,7 +173,10 @@ func (c *runner) watchAPI(ctx context.Context) (err error) {
 		return fmt.Errorf("watch the API: %w", err)
 	}
 	if len(c.Plan.Upgrades()) > 0 {
-		c.stopVersion = c.watchVersion(alive)
+		c.watches = append(c.watches, c.watchVersion(alive))
+	}
+	if c.options.Access == nil { // The right to nodes/proxy is the right to run commands: it is not asked for.
+		c.watches = append(c.watches, volumemanager.Watch(alive, c.kube, c.nodes, c.rec))
 	}
 	return nil
 }
@@ -180,8 +184,8 @@ func (c *runner) watchAPI(ctx context.Context) (err error) {
 func (c *runner) stopObservers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainBound)
 	defer cancel()
-	if c.stopVersion != nil {
-		c.stopVersion()
+	for _, stop := range c.watches {
+		stop()
 	}
 	if c.api != nil {
 		c.api.Stop()

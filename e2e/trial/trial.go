@@ -82,7 +82,7 @@ type runner struct {
 	data        fixtures.Data // Of the workload, nil without.
 	tailer      *nodefacts.Tailer
 	api         *apiwatch.Watcher
-	stopVersion func() // Ends watchVersion; nil where nothing is upgraded.
+	watches     []func() // End what is asked again and again.
 	journal     *os.File
 	before      []history.Event // Leak scans before the first fault.
 	began       history.Time

@@ -139,11 +139,47 @@ func (d *drawer) nodes() {
 			}
 		}
 		lane.Blind = d.blind(name)
+		lane.Volumes = d.managed(name)
 		d.Nodes = append(d.Nodes, lane)
 	}
 	if unseen := d.blind(""); len(unseen) > 0 {
 		d.Nodes = append(d.Nodes, nodeLane{Name: "API watch", Blind: unseen})
 	}
+}
+
+// managed is what the kubelet of a node said of the volumes of each plugin: "as-desired", or "off" while what it should
+// have differs from what it has.
+func (d *drawer) managed(node string) []bar {
+	var out []bar
+	last := map[string]int{} // The bar of a plugin that goes on, by its index.
+	for _, e := range d.world.Of(history.KindVolumeManager) {
+		m := e.VolumeManager
+		if m.Node != node {
+			continue
+		}
+		at := d.ms(e.Span.NotAfter)
+		for plugin, i := range last {
+			if plugin == m.Plugin || m.Error != "" {
+				out[i].B, out[i].Open = at, false
+				delete(last, plugin)
+			}
+		}
+		if m.Error != "" || m.Desired == 0 && m.Actual == 0 {
+			continue
+		}
+		kind := "as-desired"
+		if m.Desired != m.Actual {
+			kind = "off"
+		}
+		text := fmt.Sprintf("kubelet of %s, %s: %s desired, %d actual", node, m.Plugin,
+			plan.Count(m.Desired, "volume"), m.Actual)
+		if m.Failed > 0 {
+			text += fmt.Sprintf("; %s failed since it started", plan.Count(m.Failed, "operation"))
+		}
+		last[m.Plugin] = len(out)
+		out = append(out, bar{A: at, B: d.To, Open: true, Kind: kind, Text: text, Facts: d.see(e.ID)})
+	}
+	return out
 }
 
 // extend adds a state to those of something that always has one; the same as before is no new bar.

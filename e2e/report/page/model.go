@@ -39,12 +39,14 @@ type faultLane struct {
 	Stages []bar  `json:"stages"`
 }
 
-// nodeLane is a node: what its Ready condition was, when its lease was renewed, and when an observer on it was blind.
+// nodeLane is a node: what its Ready condition was, when its lease was renewed, when an observer on it was blind, and
+// what its kubelet said of its volumes.
 type nodeLane struct {
-	Name   string    `json:"name"`
-	Ready  []bar     `json:"ready"`
-	Leases []float64 `json:"leases"`
-	Blind  []bar     `json:"blind"`
+	Name    string    `json:"name"`
+	Ready   []bar     `json:"ready"`
+	Leases  []float64 `json:"leases"`
+	Blind   []bar     `json:"blind"`
+	Volumes []bar     `json:"volumes,omitempty"`
 }
 
 // instanceLane is a pod of the StatefulSet by its name, its volumes and what its clients were told.

@@ -92,7 +92,8 @@
   }
   gap(8);
   for (const n of data.nodes) {
-    lane(n.name, '', 18, (g, y) => {
+    lane(n.name, '', n.volumes ? 24 : 18, (g, y) => {
+      for (const b of n.volumes || []) mark(g, b, y + 17, 4, b.kind);
       for (const b of n.ready || []) mark(g, b, y + 5, 8, b.kind);
       for (const t of n.leases || [])
         if (t >= view[0] && t <= view[1]) at(g, 'line', { x1: x(t), x2: x(t), y1: y + 2, y2: y + 16, class: 'lease' });

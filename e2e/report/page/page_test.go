@@ -178,6 +178,37 @@ func TestWhatKubeletsSay(t *testing.T) {
 	}
 }
 
+// TestVolumeManagers draws what a kubelet says of its volumes until it says something else or cannot be asked.
+func TestVolumeManagers(t *testing.T) {
+	const a, b = "kubernetes.io/csi:a", "kubernetes.io/csi:b"
+	var h history.History
+	says := func(at time.Duration, m history.VolumeManager) {
+		h.Events = append(h.Events, history.Event{ID: int64(len(h.Events) + 1), Kind: history.KindVolumeManager,
+			Span: history.At(history.Time(at)), VolumeManager: &m})
+	}
+	says(0, history.VolumeManager{Node: "w", Plugin: a, Desired: 1, Failed: 1})
+	says(time.Second, history.VolumeManager{Node: "w", Plugin: b, Desired: 2, Actual: 2})
+	says(2*time.Second, history.VolumeManager{Node: "v", Plugin: a, Desired: 1, Actual: 1})
+	says(3*time.Second, history.VolumeManager{Node: "w", Plugin: a})
+	says(4*time.Second, history.VolumeManager{Node: "w", Error: "refused"})
+	says(5*time.Second, history.VolumeManager{Node: "w", Plugin: b, Actual: 2})
+	says(6*time.Second, history.VolumeManager{Node: "v", Error: "refused"})
+	w := world.New(h)
+	d := drawer{world: w, start: w.Begin(), end: w.Last()}
+	d.To = d.ms(d.end)
+	want := []bar{
+		{A: 0, B: 3000, Kind: "off", Text: "kubelet of w, " + a + ": 1 volume desired, 0 actual; 1 operation failed " +
+			"since it started", Facts: []int64{1}},
+		{A: 1000, B: 4000, Kind: "as-desired", Text: "kubelet of w, " + b + ": 2 volumes desired, 2 actual",
+			Facts: []int64{2}},
+		{A: 5000, B: 6000, Open: true, Kind: "off", Text: "kubelet of w, " + b + ": 0 volumes desired, 2 actual",
+			Facts: []int64{6}},
+	}
+	if diff := cmp.Diff(want, d.managed("w")); diff != "" {
+		t.Errorf("bars (-want +got):\n%s", diff)
+	}
+}
+
 // TestMarksPointAtTheirFacts holds the bars of faults against the facts that they name.
 func TestMarksPointAtTheirFacts(t *testing.T) {
 	j := judged(t, "../../../fixtures/recorded/smoke-861908-pass")

@@ -578,13 +578,14 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 		n.leave(ctx)
 	}
 	if !counts {
-		return a, fmt.Errorf("%s, seed %d was interrupted: %w", u.Name, u.Seed, errors.Join(context.Cause(ctx), err))
+		return a, fmt.Errorf("no attempt of %s, seed %d: %w", u.Name, u.Seed, errors.Join(context.Cause(ctx), err))
 	}
 	return a, nil
 }
 
 // outcomeOf returns the attempt that a trial is. One that was interrupted counts only if it is conclusive; of one whose
-// harness failed only a FAIL is believed.
+// harness failed only a FAIL is believed. Without a run directory there was no trial: the disk is full, or there is no
+// right to write.
 func outcomeOf(
 	u nightly.Unit, out trial.Outcome, harness error, began time.Time, took time.Duration,
 ) (a nightly.Attempt, counts bool) {
@@ -596,7 +597,7 @@ func outcomeOf(
 	switch {
 	case conclusive || harness == nil && !out.Interrupted:
 		return attemptOf(u, out.Report, began, took, run), true
-	case out.Interrupted:
+	case out.Interrupted || out.Dir == nil:
 		return a, false
 	}
 	return lostAttempt("the harness failed", harness, run, began, took), true

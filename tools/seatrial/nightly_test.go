@@ -281,6 +281,9 @@ func TestOnlyAConclusiveTrialCountsWhenCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := trial.Outcome{Dir: d, Report: c.report, Interrupted: c.interrupted}
+		if _, counts := outcomeOf(u, trial.Outcome{}, c.harness, h.now, 0); counts && c.harness != nil {
+			t.Errorf("%s: what has no run directory counts", name)
+		}
 		a, counts := outcomeOf(u, out, c.harness, h.now, time.Minute)
 		if counts != c.counts || a.Verdict != c.want || counts && a.Run != runOf(d) {
 			t.Errorf("%s: counts %t, %+v", name, counts, a)

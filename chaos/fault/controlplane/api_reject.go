@@ -170,18 +170,28 @@ func (k *apiReject) Undo(ctx context.Context) ([]undo.Task, error) {
 	return tasks, err
 }
 
-// Waits says how long the API server may take to restart on a busy machine.
-func (rejectParams) Waits() time.Duration { return healedBound }
+// Waits says how long the API server and those that depend on it may take to restart on a busy machine.
+func (rejectParams) Waits() time.Duration { return healedBound + backBound }
 
-// Inject gives every API server the configuration, and waits until it is back: whether it took effect is for Confirm.
+// Inject gives every API server the configuration, and waits until it and the leaders are back: a scheduler that lost
+// its lease restarts, and what the next steps do would be for nobody. Whether it took effect is for Confirm.
 func (k *apiReject) Inject(ctx context.Context) error {
 	err := k.configure(ctx)
 	if err == nil {
-		if _, waited := fault.Until(ctx, k.failing(), rejectEvery, healedBound, k.Held); waited != nil {
+		_, waited := fault.All(ctx, fault.Await(k.failing(), rejectEvery, healedBound, k.Held), k.leadersBack(true))
+		if waited != nil {
 			k.Log.Info("wait for the API server", "error", waited)
 		}
 	}
 	return err
+}
+
+// leadersBack waits until leases are renewed at an API server with our configuration, or without.
+func (k *apiReject) leadersBack(configured bool) fault.Show {
+	return func(ctx context.Context) ([]fault.Fact, error) {
+		return k.atWork(ctx, "leaders to renew their leases", backBound, renewals,
+			k.runsWith(configFlag+k.authorization(), configured))
+	}
 }
 
 func (k *apiReject) failing() string { return "the API server to fail requests of " + k.user() }
@@ -349,12 +359,14 @@ func (k *apiReject) Heal(ctx context.Context) error {
 	return err
 }
 
-// ConfirmHealed shows that every API server runs as before, that no such request fails, and that the node is
-// Ready and no taint says otherwise: a controller manager that restarted too takes it away some seconds later.
+// ConfirmHealed shows that every API server runs as before, that no such request fails, that leaders renew their leases
+// there, and that the node is Ready and no taint says otherwise: a controller manager that restarted too takes it away
+// some seconds later.
 func (k *apiReject) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	taken := func(ctx context.Context) ([]fault.Fact, error) { return k.ask(ctx, false) }
 	return fault.All(ctx,
 		fault.Await("the API server not to fail requests of "+k.user(), rejectEvery, healedBound, taken),
+		k.leadersBack(false),
 		k.NodeBack(&k.leases),
 		fault.Await("the taints of node "+k.Node.Name()+" to go", rejectEvery, healedBound,
 			fault.Judged(k.Env, k.ReadNode, untainted)))

@@ -62,6 +62,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 		wl.SyncLog())
 	line("set", wl.Replicated, "every instance but the first is a copy of it")
 	line("topology", wl.Grouped(), "%s: one group with one writer, which the clients follow", wl.Topology)
+	line("topology", wl.ManualFailover, "a primary that does not answer is not replaced")
 	line("set", wl.UpdateStrategy != "", "updateStrategy %s", wl.UpdateStrategy)
 	line("set", wl.Partition != 0, "partition %d", wl.Partition)
 	line("set", wl.MaxUnavailable != 0, "maxUnavailable %d", wl.MaxUnavailable)

@@ -86,7 +86,8 @@ type Tamper struct {
 	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte
 	// of the quiet table's file on the disk, which a server that has the page in memory does not see; or "lose-append":
 	// take an acknowledged number out of a list of Workload.Transactions; or "drop-table": drop the table that the
-	// clients write to, as a careless operator does.
+	// clients write to, as a careless operator does; or "create-user": create a user on the primary of a
+	// semi-synchronous group, which must wait for a replica.
 	Kind    string `json:"kind"`
 	Ordinal int    `json:"ordinal"`
 	Page    int    `json:"page,omitempty"` // Of flip-byte.
@@ -522,7 +523,11 @@ func (v *validator) replicated(at string) bool {
 func (v *validator) tamper(at string, s Step, _ depth) {
 	at += ".tamper"
 	t := s.Tamper
-	v.OneOf(at+".kind", "tampering", t.Kind, "delete-row", "drop-table", "flip-byte", "lose-append")
+	v.OneOf(at+".kind", "tampering", t.Kind, "create-user", "delete-row", "drop-table", "flip-byte",
+		"lose-append")
+	if t.Kind == "create-user" && v.work.TopologyName() != TopologySemiSync {
+		v.Add(at+".kind", "set workload.topology to semisync", "%q: nothing waits for a replica", t.Kind)
+	}
 	if t.Kind == "lose-append" && v.work.Transactions == 0 {
 		v.Add(at+".kind", "set workload.transactions", "%q: without transactions there are no lists", t.Kind)
 	}

@@ -56,6 +56,9 @@ type Workload struct {
 	// Topology is how the databases belong together: TopologySingle (also when empty), or one group with one writer,
 	// whose rows are the group's. The clients follow the writer.
 	Topology string `json:"topology,omitempty"`
+	// ManualFailover leaves a primary in its place that does not answer; otherwise a replica is promoted where that
+	// loses nothing that was promised.
+	ManualFailover bool `json:"manualFailover,omitempty"`
 	// UpdateStrategy is the StatefulSet's: StrategyRolling (also when empty), StrategyOnDelete or StrategyRecreate.
 	UpdateStrategy string `json:"updateStrategy,omitempty"`
 	// Partition is how many pods, from the lowest ordinal on, a rolling update leaves alone.
@@ -262,6 +265,9 @@ func (v *validator) database(w Workload) {
 	v.OneOf("workload.topology", "topology", w.TopologyName(), Topologies()...)
 	if w.Grouped() && w.Replicas < leastGrouped {
 		v.Add("workload.replicas", "use 3 or more", fewGrouped, w.Replicas, w.Topology)
+	}
+	if top := w.TopologyName(); w.ManualFailover && top != TopologyAsync && top != TopologySemiSync {
+		v.Add("workload.manualFailover", "leave it out", "topology %q has no promoter that fails over", top)
 	}
 	if w.Grouped() && w.Replicated {
 		v.Add("workload.replicated", "leave it out", "topology %q has replicas of its own", w.Topology)

@@ -18,7 +18,7 @@ func Cases() []plan.Case {
 	for i := range volumes {
 		volumes[i].Volumes = cmp.Or(volumes[i].Volumes, forced)
 	}
-	all := slices.Concat(volumes, controllerCases(), upgradeCases())
+	all := slices.Concat(volumes, controllerCases(), groupCases(), upgradeCases())
 	for i, c := range all {
 		expect, fixed := "FAIL", "none"
 		if c.Control {

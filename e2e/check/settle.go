@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -52,6 +53,7 @@ func judgeSettle(r *ruling) {
 		if w.first == nil {
 			r.unknown("group %s was not seen to take a write within %s after the healing", group,
 				r.trial.Plan.Bounds.Settle)
+			j.blameGroup(group, w)
 		} else {
 			r.note("group %s: a write was acknowledged %s after the healing", group,
 				w.first.Span.NotAfter.Sub(j.bounds.NotBefore).Round(1e6))
@@ -141,6 +143,20 @@ func (j *settling) judge(ordinal int, name string) {
 	case !ready && j.certainlyNotReady(name):
 		blame("%s was not Ready at any time within %s after everything was healed.", name, bound)
 	}
+}
+
+// blameGroup tells of a group that took writes before and none of the clients' tries, although each of its instances
+// was Ready.
+func (j *settling) blameGroup(group string, w writes) {
+	all := j.trial.Instances(j.trial.Finally())
+	if !j.whole || w.before == 0 || w.tried == 0 ||
+		slices.ContainsFunc(all, func(name string) bool { return !j.ready(name) }) {
+		return
+	}
+	events := []int64{j.trial.Phase(history.PhaseHeal).End.ID, j.trial.Phase(history.PhaseSettle).End.ID, w.lastID}
+	j.violation(Finding{Subject: group, Span: j.bounds, Events: events},
+		"Group %s took no write within %s after everything was healed: %d inserts were tried, and its %s Ready.", group,
+		j.trial.Plan.Bounds.Settle, w.tried, plan.Count(len(all), "instance")+" were")
 }
 
 // last returns the last state of a pod that was known at t, nil if none.

@@ -67,30 +67,30 @@ type runner struct {
 	RunOptions
 	*Place
 
-	RunID       string // Owner mark of everything the trial makes; see NewRunID.
-	Parts       Parts
-	Watchdog    undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
-	dir         *rundir.Dir
-	rec         *feed
-	log         *slog.Logger
-	logFile     *os.File
-	kube        kubernetes.Interface
-	dynamic     dynamic.Interface
-	nodes       []clusters.Node
-	storage     fixtures.Storage
-	workload    fixtures.Workload
-	data        fixtures.Data // Of the workload, nil without.
-	tailer      *nodefacts.Tailer
-	api         *apiwatch.Watcher
-	watches     []func() // End what is asked again and again.
-	journal     *os.File
-	before      []history.Event // Leak scans before the first fault.
-	began       history.Time
-	stepsBegan  history.Time           // When the first step of the plan began.
-	revision    atomic.Pointer[string] // The revision of the pod template that was requested last.
-	active      activeFaults
-	removed     bool // Workload and volumes.
-	open        openPhases
+	RunID      string // Owner mark of everything the trial makes; see NewRunID.
+	Parts      Parts
+	Watchdog   undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
+	dir        *rundir.Dir
+	rec        *feed
+	log        *slog.Logger
+	logFile    *os.File
+	kube       kubernetes.Interface
+	dynamic    dynamic.Interface
+	nodes      []clusters.Node
+	storage    fixtures.Storage
+	workload   fixtures.Workload
+	data       fixtures.Data // Of the workload, nil without.
+	tailer     *nodefacts.Tailer
+	api        *apiwatch.Watcher
+	watches    []func() // End what is asked again and again.
+	journal    *os.File
+	before     []history.Event // Leak scans before the first fault.
+	began      history.Time
+	stepsBegan history.Time           // When the first step of the plan began.
+	revision   atomic.Pointer[string] // The revision of the pod template that was requested last.
+	active     activeFaults
+	removed    bool // Workload and volumes.
+	open       openPhases
 }
 
 // Run carries out a plan and judges the record: start the observers, deploy the workload, show the steady state, run

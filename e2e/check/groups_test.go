@@ -207,3 +207,50 @@ func TestLostRowsOfAsyncAreCounted(t *testing.T) {
 		t.Errorf("notes %q do not say %q", res.Notes, want)
 	}
 }
+
+// TestGroupSettles: a group whose instances are all Ready takes a write within the bound.
+func TestGroupSettles(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		stage  history.Stage // Of the writes after the healing.
+		ready  bool          // Of mysql-2; the others are.
+		before bool          // It took writes before.
+		until  float64       // When the harness gave up.
+		want   check.Verdict
+		says   string
+	}{
+		{"it does", history.StageOK, true, true, 48, check.Pass, ""},
+		{"no write is taken", history.StageUnknown, true, true, 77, check.Fail,
+			"Group mysql took no write within 30s after everything was healed: 5 inserts were tried"},
+		{"an instance is not Ready", history.StageUnknown, false, true, 77, check.Unknown, "mysql-2 was not seen Ready"},
+		{"it took none before", history.StageUnknown, true, false, 77, check.Unknown, "was not seen to take a write"},
+		{"given up early", history.StageUnknown, true, true, 60, check.Unknown, "was not seen to take a write"},
+	} {
+		events := failover(plan.TopologySemiSync)
+		if !c.before {
+			events = drop(kind(history.KindOp))(events)
+		}
+		more := historytest.New(historytest.SmokePlan())
+		more.Set(history.VerbAdded, "mysql", 3, 5)
+		for _, pod := range []string{"mysql-0", "mysql-1", "mysql-2"} {
+			more.Pod(history.VerbAdded, pod, "Running", c.ready || pod != "mysql-2", false, 6)
+		}
+		more.Phase(history.PhaseHeal, 0, 44, 45)
+		for seq := int64(10); seq < 15; seq++ {
+			more.Insert("mysql", 1, seq, c.stage, float64(36+seq), float64(37+seq)-0.5)
+		}
+		more.Phase(history.PhaseSettle, 0, 45.1, c.until)
+		events = append(events, more.History().Events[1:]...)
+		if c.stage != history.StageOK {
+			events = edit(phase(history.PhaseSettle, 0, true), fails("timed out"))(events)
+		}
+		got := result(t, history.History{Events: events}, "settle")
+		said := strings.Join(got.Reasons, "; ")
+		for _, f := range got.Findings {
+			said += f.Sentence
+		}
+		if got.Verdict != c.want || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %s, %q, want %s, %q", c.name, got.Verdict, said, c.want, c.says)
+		}
+	}
+}

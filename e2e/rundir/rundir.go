@@ -63,7 +63,7 @@ func Create(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
 	}
 	d := &Dir{path: path}
 	if err := d.reserve(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(path))
 	}
 	if err := pointLatest(root, filepath.Join(scenario, name)); err != nil {
 		return nil, err

@@ -289,7 +289,7 @@ func (v *validator) light(w Workload) {
 	}
 	if w.Light {
 		v.noData("workload", w, "clients", "interval", "transactions", "quietRows", "silent", "replicated", "topology",
-			"flushLogAtTrxCommit", "syncBinlog")
+			"manualFailover", "flushLogAtTrxCommit", "syncBinlog")
 		v.noData("bounds", v.plan.Bounds, "minOps", "minAround")
 	}
 }

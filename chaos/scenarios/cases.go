@@ -378,7 +378,7 @@ func kubeletCases() []plan.Case {
 			Summary: "The kubelet is killed, and the API server fails its first questions about claims: it unmounts " +
 				"the volumes of pods that run.",
 			Build: func(r *rand.Rand) plan.Plan {
-				blind := claimsUnread(0, 6*time.Minute, Fault("kubelet-kill", 0, time.Second, 2*time.Minute), Load(20))
+				blind := claimsUnread(0, 11*time.Minute, Fault("kubelet-kill", 0, time.Second, 2*time.Minute), Load(20))
 				blind.Fault.Hold = plan.Duration(30 * time.Second) // The API server waits seconds for the webhook.
 				return diskTrial(onOneNode("single"), Load(50+r.IntN(50)), Checksum("before"), blind,
 					still(30*time.Second), Load(50), readBack(), Checksum("after"))

@@ -79,28 +79,29 @@ func topologies() []plan.Scenario {
 
 // groupCases are about a group of databases.
 func groupCases() []plan.Case {
-	// Both replicas are gone, and cannot come back before the steps are over.
+	// Both replicas are gone, cannot come back before the steps are over, and come back together.
 	alone := func(r *rand.Rand, steps ...plan.Step) plan.Plan {
 		gone := []plan.Step{deletePod(1), deletePod(2), Await(plan.AwaitPending, 1, 2*time.Minute)}
 		p := inGroup(r, 3, plan.TopologySemiSync,
 			Within("cordon", 1, 8*time.Minute, Within("cordon", 2, 7*time.Minute, append(gone, steps...)...)))
-		p.Bounds.MaxNodes, p.Workload.ManualFailover = 2, true
+		p.Bounds.MaxNodes, p.Workload.ManualFailover, p.Workload.Parallel = 2, true, true
 		return p
 	}
 	const report = "MySQL: no report was found, see docs/mysql-semisync-create-user.md"
 	return []plan.Case{
 		{
-			// CREATE USER waits for its acknowledgement while it keeps new sessions from being authenticated. The kubelet
-			// ends the server some time later, since its liveness probe fails: it gets 40 s.
+			// CREATE USER waits for its acknowledgement and keeps new sessions from being authenticated. The kubelet
+			// ends the server 40 s to 70 s after it, since its liveness probe fails, and it is back 10 s later.
 			Name:    "semisync-create-user",
 			Volumes: 1,
 			Finding: plan.Sign{Check: "settle", Says: "took no write"},
 			Summary: "A user is created while no replica of a semi-synchronous primary is connected: the statement " +
-				"waits for a replica, no new session gets in, so no replica can connect, and no write is taken any more.",
+				"waits for a replica, no new session gets in, so no replica can connect, and no write is taken " +
+				"any more.",
 			Build: func(r *rand.Rand) plan.Plan {
 				p := alone(r, tamper(plan.Tamper{Kind: "create-user"}))
 				p.Steps = p.Steps[:len(p.Steps)-2] // The group does not work on.
-				return settling(40*time.Second, p)
+				return settling(30*time.Second, p)
 			},
 			Report: report, Affected: "MySQL 9.7.4; others were not tried",
 		},
@@ -108,9 +109,10 @@ func groupCases() []plan.Case {
 			Name:    "semisync-alone",
 			Volumes: 1,
 			Finding: plan.Sign{Check: "settle", Says: "took no write"},
-			Summary: "As semisync-create-user, without the user: writes wait for a replica, and go on once one is back.",
-			Build:   func(r *rand.Rand) plan.Plan { return alone(r) },
-			Report:  report, Affected: "none: an INSERT that waits keeps no session out",
+			Summary: "As semisync-create-user, without the user: writes wait for a replica, and go on once one is " +
+				"back.",
+			Build:  func(r *rand.Rand) plan.Plan { return alone(r) },
+			Report: report, Affected: "none: an INSERT that waits keeps no session out",
 			Control: true,
 			Holds:   []string{"acknowledged", "coverage", "in-sync", "rows"},
 		},

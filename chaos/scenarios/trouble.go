@@ -131,7 +131,7 @@ func troubles() []plan.Scenario {
 				"deleted under its MySQL instance: claim and volume stay while the instance writes.",
 			Build: func(r *rand.Rand) plan.Plan {
 				missing, blind := r.IntN(replicas), r.IntN(replicas)
-				unread := claimsUnread(blind, 5*time.Minute, deletePod(blind),
+				unread := claimsUnread(blind, 10*time.Minute, deletePod(blind),
 					Await(plan.AwaitScheduled, blind, time.Minute), Load(40))
 				return Trial(MySQL(replicas), Load(100), Checksum("before"),
 					Fault("drain", r.IntN(replicas), 10*time.Second, 5*time.Minute), Load(60), Checksum("after"),

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -210,21 +211,36 @@ func TestLostRowsOfAsyncAreCounted(t *testing.T) {
 
 // TestGroupSettles: a group whose instances are all Ready takes a write within the bound.
 func TestGroupSettles(t *testing.T) {
+	refuses := func(_ *plan.Workload, t *historytest.Trial) {
+		t.Add(history.Event{Kind: history.KindPromotion, Source: "workload/ledger",
+			Span: history.At(historytest.At(50)), Promotion: &history.Promotion{Act: history.ActRefuse}})
+	}
 	for _, c := range []struct {
 		name   string
 		stage  history.Stage // Of the writes after the healing.
 		ready  bool          // Of mysql-2; the others are.
 		before bool          // It took writes before.
 		until  float64       // When the harness gave up.
+		change func(*plan.Workload, *historytest.Trial)
 		want   check.Verdict
 		says   string
 	}{
-		{"it does", history.StageOK, true, true, 48, check.Pass, ""},
-		{"no write is taken", history.StageUnknown, true, true, 77, check.Fail,
+		{"it does", history.StageOK, true, true, 48, nil, check.Pass, ""},
+		{"no write is taken", history.StageUnknown, true, true, 77, nil, check.Fail,
 			"Group mysql took no write within 30s after everything was healed: 5 inserts were tried"},
-		{"an instance is not Ready", history.StageUnknown, false, true, 77, check.Unknown, "mysql-2 was not seen Ready"},
-		{"it took none before", history.StageUnknown, true, false, 77, check.Unknown, "was not seen to take a write"},
-		{"given up early", history.StageUnknown, true, true, 60, check.Unknown, "was not seen to take a write"},
+		{"an instance is not Ready", history.StageUnknown, false, true, 77, nil, check.Unknown,
+			"mysql-2 was not seen Ready"},
+		{"it took none before", history.StageUnknown, true, false, 77, nil, check.Unknown,
+			"was not seen to take a write"},
+		{"given up early", history.StageUnknown, true, true, 60, nil, check.Unknown, "was not seen to take a write"},
+		{"the promoter refuses", history.StageUnknown, true, true, 77, refuses, check.Unknown,
+			"was not seen to take a write"},
+		{"the promoter refuses, as it must", history.StageUnknown, true, true, 77,
+			func(w *plan.Workload, t *historytest.Trial) { w.ManualFailover = true; refuses(w, t) }, check.Fail,
+			"took no write"},
+		{"group replication", history.StageUnknown, true, true, 77,
+			func(w *plan.Workload, _ *historytest.Trial) { w.Topology = plan.TopologyGroup }, check.Unknown,
+			"was not seen to take a write"},
 	} {
 		events := failover(plan.TopologySemiSync)
 		if !c.before {
@@ -240,6 +256,16 @@ func TestGroupSettles(t *testing.T) {
 			more.Insert("mysql", 1, seq, c.stage, float64(36+seq), float64(37+seq)-0.5)
 		}
 		more.Phase(history.PhaseSettle, 0, 45.1, c.until)
+		if c.change != nil {
+			events = edit(kind(history.KindPlan), func(e *history.Event) {
+				var p plan.Plan
+				if err := json.Unmarshal(e.Plan, &p); err != nil {
+					t.Fatal(err)
+				}
+				c.change(&p.Workload, more)
+				e.Plan, _ = json.Marshal(p)
+			})(events)
+		}
 		events = append(events, more.History().Events[1:]...)
 		if c.stage != history.StageOK {
 			events = edit(phase(history.PhaseSettle, 0, true), fails("timed out"))(events)

@@ -14,7 +14,8 @@ import (
 // Liveness is not judged while faults are active: a cluster may do nothing useful while it is hurt. The bound starts
 // when the healing phase ends. Non-recovery is a violation only for an instance that the StatefulSet demanded
 // throughout the bound, and that either had acknowledged writes before and then took none of the clients' tries, or was
-// never Ready by an API watch without a gap. A workload without data need only be Ready.
+// never Ready by an API watch without a gap; and for a group with one writer, see blameGroup. A workload without data
+// need only be Ready.
 func Settle() Check {
 	return Check{
 		Name:    "settle",
@@ -100,7 +101,7 @@ func (j *settling) readWrites() {
 			if w.first == nil {
 				w.first = e
 			}
-		case op.Sent.Span.NotAfter < j.bounds.NotAfter:
+		case op.Sent.Span.NotAfter < j.bounds.NotAfter && e.Span.NotAfter <= j.bounds.NotAfter:
 			w.tried++
 			w.lastID = e.ID
 		}
@@ -146,17 +147,25 @@ func (j *settling) judge(ordinal int, name string) {
 }
 
 // blameGroup tells of a group that took writes before and none of the clients' tries, although each of its instances
-// was Ready.
+// was Ready when the healing ended or within the bound. Nothing is promised where a promoter refuses to fail over, or
+// where members of group replication have lost their majority: a person must decide then.
 func (j *settling) blameGroup(group string, w writes) {
 	all := j.trial.Instances(j.trial.Finally())
+	refused := slices.ContainsFunc(j.world.Of(history.KindPromotion), func(e *history.Event) bool {
+		return e.Promotion.Act == history.ActRefuse && e.Span.NotAfter >= j.bounds.NotBefore
+	})
+	of := j.trial.Plan.Workload
+	if of.TopologyName() == plan.TopologyGroup || refused && !of.ManualFailover {
+		return
+	}
 	if !j.whole || w.before == 0 || w.tried == 0 ||
 		slices.ContainsFunc(all, func(name string) bool { return !j.ready(name) }) {
 		return
 	}
 	events := []int64{j.trial.Phase(history.PhaseHeal).End.ID, j.trial.Phase(history.PhaseSettle).End.ID, w.lastID}
 	j.violation(Finding{Subject: group, Span: j.bounds, Events: events},
-		"Group %s took no write within %s after everything was healed: %d inserts were tried, and its %s Ready.", group,
-		j.trial.Plan.Bounds.Settle, w.tried, plan.Count(len(all), "instance")+" were")
+		"Group %s took no write within %s after everything was healed: %d inserts were tried, and each of its %s was "+
+			"Ready at some time.", group, j.trial.Plan.Bounds.Settle, w.tried, plan.Count(len(all), "instance"))
 }
 
 // last returns the last state of a pod that was known at t, nil if none.

@@ -70,8 +70,11 @@ func describe(e *history.Event) string {
 		return describeInspection(e.Inspection)
 	case e.VolumeManager != nil:
 		m := e.VolumeManager
-		return fmt.Sprintf("kubelet of %s has %d of %d volumes of %s, %d operations failed%s", m.Node, m.Actual,
-			m.Desired, m.Plugin, m.Failed, because(m.Error))
+		if m.Error != "" {
+			return fmt.Sprintf("kubelet of %s could not be asked for its volumes%s", m.Node, because(m.Error))
+		}
+		return fmt.Sprintf("kubelet of %s has %d of %d volumes of %s, %d operations failed", m.Node, m.Actual,
+			m.Desired, m.Plugin, m.Failed)
 	}
 	return string(e.Kind)
 }

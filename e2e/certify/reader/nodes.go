@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,14 +94,21 @@ func (r *Reader) readKubelet(ctx context.Context, one *audit.OnNode) (err error)
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
 	now := time.Now()
-	return eachMetric(body, func(name string, labels map[string]string, value float64) {
-		switch {
-		case name == gatesMetric:
-			one.Gates[labels["name"]] = value == 1
-		case name == certificateMetric && value < (100*365*24*time.Hour).Seconds(): // +Inf: it has none.
-			one.CertificateEnds = now.Add(time.Duration(value) * time.Second)
+	var wrong error
+	err = eachMetric(body, func(name string, labels map[string]string, value string) {
+		switch name {
+		case gatesMetric:
+			one.Gates[labels["name"]] = value == "1"
+		case certificateMetric:
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil || seconds > (100*365*24*time.Hour).Seconds() { // +Inf: it has none.
+				wrong = err
+				return
+			}
+			one.CertificateEnds = now.Add(time.Duration(seconds) * time.Second)
 		}
 	})
+	return errors.Join(err, wrong)
 }
 
 // ReadKubelets reads the configuration of some kubelets through the API server, which needs the right to nodes/proxy.

@@ -3,18 +3,18 @@
 package reader
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -41,6 +41,8 @@ const (
 	pageSize = 500
 	// requestBound bounds one request.
 	requestBound = 30 * time.Second
+	// longestLine is more than a line of /metrics takes.
+	longestLine = 1 << 20
 )
 
 // Reader reads one cluster.
@@ -186,7 +188,7 @@ func (s source) read(ctx context.Context, kube kubernetes.Interface, c *audit.Cl
 	return meta.EachListItem(all, func(o runtime.Object) error { return s.keep(c, o) })
 }
 
-// readMetrics reads the metrics of the API server.
+// readMetrics reads the metrics of the API server line by line: there can be many megabytes of them.
 func readMetrics(ctx context.Context, kube kubernetes.Interface, c *audit.Cluster) (err error) {
 	body, err := kube.CoreV1().RESTClient().Get().AbsPath("/metrics").Stream(ctx)
 	if err != nil {
@@ -194,11 +196,11 @@ func readMetrics(ctx context.Context, kube kubernetes.Interface, c *audit.Cluste
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
 	c.Gates = map[string]bool{}
-	err = eachMetric(body, func(name string, labels map[string]string, value float64) {
+	err = eachMetric(body, func(name string, labels map[string]string, value string) {
 		switch {
 		case name == gatesMetric:
-			c.Gates[labels["name"]] = value == 1
-		case name == "apiserver_requested_deprecated_apis" && value == 1:
+			c.Gates[labels["name"]] = value == "1"
+		case name == "apiserver_requested_deprecated_apis" && value == "1":
 			c.Deprecated = append(c.Deprecated, audit.DeprecatedAPI{Group: labels["group"], Version: labels["version"],
 				Resource: labels["resource"], Subresource: labels["subresource"], Removed: labels["removed_release"]})
 		}
@@ -215,20 +217,28 @@ func readMetrics(ctx context.Context, kube kubernetes.Interface, c *audit.Cluste
 // gatesMetric is 1 for each feature gate that is on (KEP-2305).
 const gatesMetric = "kubernetes_feature_enabled"
 
-// eachMetric calls for every metric of the text format that is no histogram and no summary.
-func eachMetric(from io.Reader, call func(name string, labels map[string]string, value float64)) error {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(from)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			call(family.GetName(), labels, m.GetGauge().GetValue()+m.GetCounter().GetValue()+m.GetUntyped().GetValue())
+// eachMetric calls for every line of the text format that is a metric.
+func eachMetric(from io.Reader, call func(name string, labels map[string]string, value string)) error {
+	pair := regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" || line[0] == '#' {
+			continue
 		}
+		end := strings.LastIndexByte(line, ' ')
+		name, rest, labelled := strings.Cut(line[:max(end, 0)], "{")
+		if end < 0 || labelled && !strings.HasSuffix(rest, "}") {
+			return fmt.Errorf("%q is no metric", line)
+		}
+		labels := map[string]string{}
+		for _, m := range pair.FindAllStringSubmatch(rest, -1) {
+			labels[m[1]] = m[2]
+		}
+		call(name, labels, line[end+1:])
 	}
-	return err
+	return lines.Err()
 }
 
 // sources returns all objects in the order in which they are read: users before what they use, so that a volume that

@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 	}
 	want := []audit.DeprecatedAPI{
 		{Version: "v1", Resource: "endpoints"},
-		{Group: `g"}`, Version: "v2", Resource: "r", Subresource: "s", Removed: "1.38"},
+		{Group: `g\"}`, Version: "v2", Resource: "r", Subresource: "s", Removed: "1.38"},
 	}
 	if diff := cmp.Diff(want, c.Deprecated); diff != "" {
 		t.Error(diff)

@@ -60,6 +60,9 @@ func ask(ctx context.Context, kube kubernetes.Interface, node string, known map[
 	if ctx.Err() != nil {
 		return
 	}
+	if _, failed := known[""]; failed && err != nil {
+		return // Its words differ, with the port.
+	}
 	if err != nil {
 		now = map[string]history.VolumeManager{"": {Node: node, Error: err.Error()}}
 	}
@@ -115,7 +118,7 @@ func read(ctx context.Context, kube kubernetes.Interface, node string) (map[stri
 	})
 	add(operations, "volume_plugin", func(m *history.VolumeManager, metric *dto.Metric) {
 		if labelOf(metric, "status") != "success" {
-			m.Failed += int(metric.GetHistogram().GetSampleCount()) //nolint:gosec // A count of operations.
+			m.Failed += int(metric.GetHistogram().GetSampleCount())
 		}
 	})
 	return said, nil

@@ -12,13 +12,12 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// said is a part of what a kubelet of v1.37.0 said of its metrics.
+// said is a part of the metrics of a kubelet of v1.37.0, shortened.
 const said = `# TYPE storage_operation_duration_seconds histogram
-storage_operation_duration_seconds_bucket{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.seatrial",le="+Inf"} 3
-storage_operation_duration_seconds_count{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.seatrial"} 3
-storage_operation_duration_seconds_count{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/configmap"} 8
-storage_operation_duration_seconds_count{migrated="false",operation_name="volume_mount",status="success",volume_plugin="kubernetes.io/csi:disk.seatrial"} 9
-storage_operation_duration_seconds_count{migrated="false",operation_name="unmount_device",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.seatrial"} 1
+storage_operation_duration_seconds_count{status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.seatrial"} 3
+storage_operation_duration_seconds_count{status="fail-unknown",volume_plugin="kubernetes.io/configmap"} 8
+storage_operation_duration_seconds_count{status="success",volume_plugin="kubernetes.io/csi:disk.seatrial"} 9
+storage_operation_duration_seconds_count{other="x",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.seatrial"} 1
 # TYPE volume_manager_total_volumes gauge
 volume_manager_total_volumes{plugin_name="kubernetes.io/configmap",state="actual_state_of_world"} 1
 volume_manager_total_volumes{plugin_name="kubernetes.io/csi:disk.seatrial",state="actual_state_of_world"} 4

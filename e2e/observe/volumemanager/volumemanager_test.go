@@ -17,7 +17,7 @@ const said = `# TYPE storage_operation_duration_seconds histogram
 storage_operation_duration_seconds_count{status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.seatrial"} 3
 storage_operation_duration_seconds_count{status="fail-unknown",volume_plugin="kubernetes.io/configmap"} 8
 storage_operation_duration_seconds_count{status="success",volume_plugin="kubernetes.io/csi:disk.seatrial"} 9
-storage_operation_duration_seconds_count{other="x",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.seatrial"} 1
+storage_operation_duration_seconds_count{n="1",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.seatrial"} 1
 # TYPE volume_manager_total_volumes gauge
 volume_manager_total_volumes{plugin_name="kubernetes.io/configmap",state="actual_state_of_world"} 1
 volume_manager_total_volumes{plugin_name="kubernetes.io/csi:disk.seatrial",state="actual_state_of_world"} 4

@@ -81,7 +81,7 @@ type Mesh struct {
 	Times int `json:"times,omitempty"`
 }
 
-// Tamper is a corruption on purpose.
+// Tamper is harm on purpose, behind the workload's back.
 type Tamper struct {
 	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte
 	// of the quiet table's file on the disk, which a server that has the page in memory does not see; or "lose-append":

@@ -85,7 +85,7 @@ func mistakes() []mistake {
 			"workload.transactions: is for databases that are each on their own; leave it out"},
 		{"append without lists", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "lose-append" },
 			`steps[5].tamper.kind: "lose-append": without transactions there are no lists`},
-		{"a user that waits for nobody", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "create-user" },
+		{"create a user without semi-sync", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "create-user" },
 			`steps[5].tamper.kind: "create-user": nothing waits for a replica; set workload.topology to semisync`},
 		{"failover of one", func(p *plan.Plan) { p.Workload.ManualFailover = true },
 			`workload.manualFailover: topology "single" has no promoter that fails over; leave it out`},

@@ -87,7 +87,7 @@ func groupCases() []plan.Case {
 		p.Bounds.MaxNodes, p.Workload.ManualFailover, p.Workload.Parallel = 2, true, true
 		return p
 	}
-	const report = "MySQL: no report was found, see docs/mysql-semisync-create-user.md"
+	const report = "MySQL, see docs/mysql-semisync-create-user.md; near it: yandex/mysync pull request 273"
 	return []plan.Case{
 		{
 			// CREATE USER waits for its acknowledgement and keeps new sessions from being authenticated. The kubelet

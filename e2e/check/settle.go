@@ -150,14 +150,14 @@ func (j *settling) judge(ordinal int, name string) {
 // was Ready when the healing ended or within the bound. Nothing is promised where a promoter refuses to fail over, or
 // where members of group replication have lost their majority: a person must decide then.
 func (j *settling) blameGroup(group string, w writes) {
-	all := j.trial.Instances(j.trial.Finally())
+	work := j.trial.Plan.Workload
 	refused := slices.ContainsFunc(j.world.Of(history.KindPromotion), func(e *history.Event) bool {
 		return e.Promotion.Act == history.ActRefuse && e.Span.NotAfter >= j.bounds.NotBefore
 	})
-	of := j.trial.Plan.Workload
-	if of.TopologyName() == plan.TopologyGroup || refused && !of.ManualFailover {
+	if work.TopologyName() == plan.TopologyGroup || refused && !work.ManualFailover {
 		return
 	}
+	all := j.trial.Instances(j.trial.Finally())
 	if !j.whole || w.before == 0 || w.tried == 0 ||
 		slices.ContainsFunc(all, func(name string) bool { return !j.ready(name) }) {
 		return

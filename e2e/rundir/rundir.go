@@ -63,7 +63,7 @@ func Create(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
 	}
 	d := &Dir{path: path}
 	if err := d.reserve(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(path))
+		return nil, errors.Join(err, d.Discard())
 	}
 	if err := pointLatest(root, filepath.Join(scenario, name)); err != nil {
 		return nil, err
@@ -126,6 +126,9 @@ func Open(path string) (*Dir, error) {
 	}
 	return &Dir{path: path}, nil
 }
+
+// Discard removes the directory of a trial that could not begin.
+func (d *Dir) Discard() error { return os.RemoveAll(d.path) }
 
 // Path returns where the directory is.
 func (d *Dir) Path() string { return d.path }

@@ -199,7 +199,7 @@ func (p *Place) begin(o RunOptions) (c *runner, err error) {
 	err = errors.Join(c.dir.WriteJSON(rundir.RunFile, o.Header), c.dir.WriteJSON(rundir.PlanFile, o.Plan),
 		c.dir.WriteJSON(rundir.ProwStart, o.Header.ProwStarted()))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.dir.Discard())
 	}
 	if c.logFile, err = c.dir.OpenAppend(rundir.LogFile); err != nil {
 		return nil, err

@@ -254,6 +254,9 @@ func TestOnlyAConclusiveTrialCountsWhenCutShort(t *testing.T) {
 		return check.Report{Verdict: v, Results: results}
 	}
 	scenario, crash := "set-scale-light", errors.New("disk full")
+	if a, counts := outcomeOf(nightList(t, scenario).Units[0], trial.Outcome{}, crash, time.Now(), 0); counts {
+		t.Errorf("what has no run directory counts: %+v", a)
+	}
 	all := trial.AllParts().Cases
 	reported := all[slices.IndexFunc(all, func(c plan.Case) bool { return !c.Control })]
 	finding := check.Result{Check: reported.Finding.Check, Verdict: check.Fail,
@@ -281,9 +284,6 @@ func TestOnlyAConclusiveTrialCountsWhenCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := trial.Outcome{Dir: d, Report: c.report, Interrupted: c.interrupted}
-		if _, counts := outcomeOf(u, trial.Outcome{}, c.harness, h.now, 0); counts && c.harness != nil {
-			t.Errorf("%s: what has no run directory counts", name)
-		}
 		a, counts := outcomeOf(u, out, c.harness, h.now, time.Minute)
 		if counts != c.counts || a.Verdict != c.want || counts && a.Run != runOf(d) {
 			t.Errorf("%s: counts %t, %+v", name, counts, a)

@@ -174,7 +174,7 @@ func (k *apiReject) Undo(ctx context.Context) ([]undo.Task, error) {
 func (rejectParams) Waits() time.Duration { return healedBound + backBound }
 
 // Inject gives every API server the configuration, and waits until it and the leaders are back: a scheduler that lost
-// its lease restarts, and what the next steps do would be for nobody. Whether it took effect is for Confirm.
+// its lease restarts, and the next steps would wait for it. Whether the configuration took effect is for Confirm.
 func (k *apiReject) Inject(ctx context.Context) error {
 	err := k.configure(ctx)
 	if err == nil {

@@ -61,7 +61,7 @@ func ask(ctx context.Context, kube kubernetes.Interface, node string, known map[
 		return
 	}
 	if _, failed := known[""]; failed && err != nil {
-		return // Its words differ, with the port.
+		return // The first error is on record; the text of the next differs, by the port.
 	}
 	if err != nil {
 		now = map[string]history.VolumeManager{"": {Node: node, Error: err.Error()}}
@@ -78,7 +78,7 @@ func ask(ctx context.Context, kube kubernetes.Interface, node string, known map[
 				VolumeManager: &m})
 		}
 	}
-	clear(known) // After an error all is told anew.
+	clear(known) // After an error everything is recorded again.
 	maps.Copy(known, now)
 }
 

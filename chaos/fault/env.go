@@ -73,11 +73,14 @@ func (e Env) Here(actions ...undo.Action) []undo.Task {
 	return []undo.Task{{Node: e.Node, Actions: actions}}
 }
 
-// ControlPlane returns the control-plane nodes; it is an error if there is none.
+// ErrNoControlPlane is the error of a cluster whose control plane is on none of its nodes.
+var ErrNoControlPlane = errors.New("list nodes: none is of the control plane")
+
+// ControlPlane returns the control-plane nodes, or ErrNoControlPlane.
 func (e Env) ControlPlane(ctx context.Context) ([]clusters.Node, error) {
 	nodes, err := e.nodes(ctx, func(n clusters.Node) bool { return n.Role() == clusters.RoleControlPlane })
 	if err == nil && len(nodes) == 0 {
-		err = errors.New("list nodes: none is of the control plane")
+		err = ErrNoControlPlane
 	}
 	return nodes, err
 }

@@ -262,22 +262,44 @@ func (e Env) KubeletPort(ctx context.Context, node string) (uint16, error) {
 	return 10250, nil
 }
 
-// APIServerPort returns the port of the API servers, by the endpoints of their Service; kubeadm's if there are none.
-func (e Env) APIServerPort(ctx context.Context) (uint16, error) {
+// APIServers returns the addresses of the API servers, by the endpoints of their Service.
+func (e Env) APIServers(ctx context.Context) ([]netip.AddrPort, error) {
 	list, err := e.Kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=kubernetes",
 	})
 	if err != nil {
-		return 0, fmt.Errorf("list the API server's endpoints: %w", err)
+		return nil, fmt.Errorf("list the API server's endpoints: %w", err)
 	}
+	var out []netip.AddrPort
 	for _, slice := range list.Items {
 		for _, p := range slice.Ports {
-			if p.Port != nil && *p.Port > 0 && *p.Port <= math.MaxUint16 {
-				return uint16(*p.Port), nil
+			if p.Port == nil || *p.Port <= 0 || *p.Port > math.MaxUint16 {
+				continue
+			}
+			for _, endpoint := range slice.Endpoints {
+				for _, text := range endpoint.Addresses {
+					a, err := netip.ParseAddr(text)
+					if err != nil {
+						return nil, fmt.Errorf("list the API server's endpoints: %w", err)
+					}
+					out = append(out, netip.AddrPortFrom(a.Unmap(), uint16(*p.Port)))
+				}
 			}
 		}
 	}
-	return 6443, nil
+	return out, nil
+}
+
+// APIServerPort returns the port of the API servers; kubeadm's if their Service has no endpoint.
+func (e Env) APIServerPort(ctx context.Context) (uint16, error) {
+	at, err := e.APIServers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(at) == 0 {
+		return 6443, nil
+	}
+	return at[0].Port(), nil
 }
 
 // PIDs returns the pids of processes.

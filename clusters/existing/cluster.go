@@ -78,7 +78,7 @@ func (c *Cluster) Capabilities() clusters.Capabilities {
 	return c.can
 }
 
-// Nodes returns the nodes that the cluster had when it was opened, and those that joined it since.
+// Nodes returns the selected nodes that the cluster had when it was opened, and those that joined it since.
 func (c *Cluster) Nodes(ctx context.Context) ([]clusters.Node, error) {
 	// Known nodes are reached without an API server.
 	if err := c.listNodes(ctx); err != nil && len(c.known()) == 0 {
@@ -103,7 +103,7 @@ func (c *Cluster) known() []*node {
 
 // listNodes reads the nodes from the API.
 func (c *Cluster) listNodes(ctx context.Context) error {
-	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: c.opts.NodeSelector})
 	if err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", c.name, err)
 	}
@@ -276,7 +276,10 @@ func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 	if err != nil {
 		return can, fmt.Errorf("list the API servers' pods: %w", err)
 	}
-	isStatic := func(p corev1.Pod) bool { return p.Annotations[corev1.MirrorPodAnnotationKey] != "" }
+	isStatic := func(p corev1.Pod) bool {
+		_, reached := answers[p.Spec.NodeName]
+		return reached && p.Annotations[corev1.MirrorPodAnnotationKey] != ""
+	}
 	if slices.ContainsFunc(pods.Items, isStatic) {
 		can.Can = append(can.Can, clusters.CanStaticPods)
 	} else {

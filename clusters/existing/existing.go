@@ -38,6 +38,9 @@ type Options struct {
 	Namespace  string // Where the agents' pods are. Empty is one of their own, made for the session.
 	AgentImage string // For the agents' pods: an image that runs until it is stopped. Empty is the nodes' pause image.
 	Log        *slog.Logger
+	// NodeSelector is a label query, as kubectl's -l: only these nodes belong to the cluster, as far as the session
+	// goes, and get an agent. Empty is all.
+	NodeSelector string
 	// NodeHook is the path of a program that has power over the nodes; see hook. Empty is none.
 	NodeHook string
 

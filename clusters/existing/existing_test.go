@@ -3,6 +3,8 @@ package existing
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,6 +108,22 @@ func TestImageOf(t *testing.T) {
 		if got := imageOf(c.node, c.users); got != c.want {
 			t.Errorf("image of %v with %q = %q, want %q", c.node.Status.Images, c.users, got, c.want)
 		}
+	}
+}
+
+// An address of another family counts if it is of a link that the API knows, and stays. Pods' bridges do not.
+func TestSameLinks(t *testing.T) {
+	out := `[{"ifname":"lo","addr_info":[{"local":"127.0.0.1","scope":"host"}]},
+		{"ifname":"eth0","addr_info":[{"local":"172.18.0.4","scope":"global"},{"local":"fc00::4","scope":"global"},
+			{"local":"fe80::42","scope":"link"}]},
+		{"ifname":"cni0","addr_info":[{"local":"10.244.0.1","scope":"global"}]},{}]`
+	known := []netip.Addr{netip.MustParseAddr("172.18.0.4"), netip.MustParseAddr("192.0.2.7")}
+	got, err := sameLinks([]byte(out), known)
+	if want := "[172.18.0.4 192.0.2.7 fc00::4]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("got %v, %v, want %s", got, err, want)
+	}
+	if _, err := sameLinks([]byte("Object"), known); err == nil {
+		t.Error("no error for what is no JSON")
 	}
 }
 

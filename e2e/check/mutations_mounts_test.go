@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -81,6 +82,21 @@ func blindMutations() []mutation {
 		{"no ledger on a node", "mounts", drop(func(e *history.Event) bool {
 			return e.Source == "ledger/control-plane"
 		}), unknown, "node control-plane kept no mount ledger"},
+		{"pod on a node that is not of the trial", "mounts", then(drop(func(e *history.Event) bool {
+			return e.Source == "ledger/control-plane" || e.Object != nil && e.Object.Resource == "nodes" &&
+				e.Object.Name == "control-plane"
+		}), editAll(func(e *history.Event) bool {
+			return e.Object != nil && e.Object.Resource == "pods" && e.Object.Name == "mysql-2"
+		}, func(e *history.Event) {
+			e.Object.Raw = regexp.MustCompile(`"nodeName":"[^"]*"`).ReplaceAll(e.Object.Raw,
+				[]byte(`"nodeName":"elsewhere"`))
+		})), unknown, "node elsewhere kept no mount ledger"},
+		{"volume attached to a node that is not of the trial", "mounts", onDisk(editAll(func(e *history.Event) bool {
+			return e.Object != nil && e.Object.Resource == "volumeattachments"
+		}, func(e *history.Event) {
+			e.Object.Raw = regexp.MustCompile(`"nodeName":"[^"]*"`).ReplaceAll(e.Object.Raw,
+				[]byte(`"nodeName":"elsewhere"`))
+		})), unknown, "node elsewhere kept no mount ledger"},
 		{"ledger silent too early", "mounts", drop(after(observer("mounts", "worker", history.ObserverBeat), 67)),
 			unknown, "blind for"},
 		{"ledger after reboot began late", "mounts", editAll(observer("mounts", "worker2", history.ObserverOn),

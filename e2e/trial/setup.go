@@ -166,9 +166,13 @@ func (c *runner) readNodes(ctx context.Context) {
 // watchAPI begins to watch the API, and lives as long as readNodes.
 func (c *runner) watchAPI(ctx context.Context) (err error) {
 	alive := context.WithoutCancel(ctx)
-	c.api, err = apiwatch.Start(alive, apiwatch.Config{
+	watched := apiwatch.Config{
 		Client: c.dynamic, Namespace: c.namespace(), Recorder: c.rec, Log: c.log.With("part", "apiwatch"),
-	})
+	}
+	if c.options.Access != nil {
+		watched.NodeSelector = c.options.Access.NodeSelector
+	}
+	c.api, err = apiwatch.Start(alive, watched)
 	if err != nil {
 		return fmt.Errorf("watch the API: %w", err)
 	}

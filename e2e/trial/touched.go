@@ -21,13 +21,13 @@ import (
 
 // Surroundings are what a cluster has that a plan could touch.
 type Surroundings struct {
-	Nodes []corev1.Node
-	Pods  []corev1.Pod // Of all namespaces.
+	Nodes []corev1.Node // The selected ones.
+	Pods  []corev1.Pod  // Of all namespaces.
 }
 
-// ReadSurroundings lists nodes and pods of a cluster. It only reads.
-func ReadSurroundings(ctx context.Context, kube kubernetes.Interface) (*Surroundings, error) {
-	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+// ReadSurroundings lists nodes of a cluster, those that a label query selects, and all pods. It only reads.
+func ReadSurroundings(ctx context.Context, kube kubernetes.Interface, selector string) (*Surroundings, error) {
+	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
@@ -126,8 +126,10 @@ func (s *Surroundings) write(b *strings.Builder, p plan.Plan) {
 // that the plan needs, and every node is Ready and schedulable. It only reads. Its error is plan.FieldErrors or a
 // *lock.TakenError if the cluster answers.
 //
-// With an allow-list, its nodes exist and are enough, and no pod of an existing StatefulSet is on another node.
-func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster string, allowed []string) error {
+// Only the nodes that the label query access.NodeSelector selects count. With an allow-list, access.FaultNodes, its
+// nodes exist and are enough, and no pod of an existing StatefulSet is on another node.
+func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster string, access Access) error {
+	allowed := access.FaultNodes
 	holder, used, err := lock.UsedOn(ctx, kube)
 	if err != nil {
 		return err
@@ -135,11 +137,15 @@ func Steady(ctx context.Context, kube kubernetes.Interface, p plan.Plan, cluster
 	if used {
 		return &lock.TakenError{Cluster: cluster, Holder: holder}
 	}
-	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: access.NodeSelector})
 	if err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", cluster, err)
 	}
 	var errs plan.FieldErrors
+	if len(nodes.Items) == 0 {
+		errs.Add("--node-selector", "use labels that nodes have", "%q selects no node of cluster %q",
+			access.NodeSelector, cluster)
+	}
 	workers := 0
 	for _, n := range nodes.Items {
 		if !world.IsControlPlane(n.Labels) && (len(allowed) == 0 || slices.Contains(allowed, n.Name)) {

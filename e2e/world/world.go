@@ -90,8 +90,10 @@ func (w *World) Of(kinds ...history.Kind) []*history.Event {
 // Nodes returns the names of all nodes that the API ever showed, in the order in which they were first seen.
 func (w *World) Nodes() []string {
 	var nodes []string
+	seen := map[string]bool{}
 	for _, e := range w.Of(history.KindObject) {
-		if e.Object.Resource == "nodes" && !slices.Contains(nodes, e.Object.Name) {
+		if e.Object.Resource == "nodes" && !seen[e.Object.Name] {
+			seen[e.Object.Name] = true
 			nodes = append(nodes, e.Object.Name)
 		}
 	}

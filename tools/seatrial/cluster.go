@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -49,11 +50,12 @@ type clusterFlags struct {
 
 // accessFlags reach an existing cluster, as kubectl does.
 type accessFlags struct {
-	kubeconfig, context, namespace, agentImage, nodeHook string
+	kubeconfig, context, namespace, agentImage, nodeHook, nodes string
 }
 
 func (f *accessFlags) register(cmd *cobra.Command) {
 	f.registerContext(cmd)
+	f.registerNodes(cmd)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "",
 		"namespace of the agents' pods on an existing cluster (default: a new one)")
 	cmd.Flags().StringVar(&f.agentImage, "agent-image", "",
@@ -71,8 +73,16 @@ func (f *accessFlags) registerContext(cmd *cobra.Command) {
 		"use the existing cluster of this context (default with --kubeconfig: its current one)")
 }
 
+func (f *accessFlags) registerNodes(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.nodes, "node-selector", "",
+		"use only the nodes of an existing cluster with these labels, as kubectl's --selector has them (default: all)")
+}
+
 // client returns a client of the cluster, for what is read before anything is touched.
 func (f *accessFlags) client() (kubernetes.Interface, error) {
+	if err := f.validate(); err != nil {
+		return nil, err
+	}
 	config, err := clientConfig(f.kubeconfig, f.context)
 	if err != nil {
 		return nil, err
@@ -85,6 +95,14 @@ func (f *accessFlags) client() (kubernetes.Interface, error) {
 	return kube, nil
 }
 
+// validate returns an error unless the node selector is a label query.
+func (f *accessFlags) validate() error {
+	if _, err := labels.Parse(f.nodes); err != nil {
+		return badArguments("--node-selector: %w; write for example pool=database,!spot", err)
+	}
+	return nil
+}
+
 // readBound bounds one request of client.
 const readBound = 20 * time.Second
 
@@ -94,7 +112,12 @@ func (f *accessFlags) given() bool { return f.kubeconfig != "" || f.context != "
 // access returns how the cluster is reached, and the name of the context.
 func (f *accessFlags) access(out io.Writer) (trial.Access, string, error) {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo})) // Tells the channels.
-	a := trial.Access{Kubeconfig: f.kubeconfig, Namespace: f.namespace, AgentImage: f.agentImage, Log: log}
+	a := trial.Access{
+		Kubeconfig: f.kubeconfig, Namespace: f.namespace, AgentImage: f.agentImage, NodeSelector: f.nodes, Log: log,
+	}
+	if err := f.validate(); err != nil {
+		return a, "", err
+	}
 	if f.nodeHook != "" { // A watchdog calls it from another directory.
 		path, err := exec.LookPath(f.nodeHook)
 		if err == nil {
@@ -222,6 +245,9 @@ func (f *clusterFlags) options(
 	}
 	if len(f.faultNodes) > 0 || f.budget != 0 {
 		return m, badArguments("--fault-nodes, --fault-budget are for a cluster named by --kubeconfig or --context")
+	}
+	if f.access.nodes != "" {
+		return m, badArguments("--node-selector is for a cluster named by --kubeconfig or --context")
 	}
 	if f.access.nodeHook != "" {
 		return m, badArguments("--node-hook is for a cluster named by --kubeconfig or --context")

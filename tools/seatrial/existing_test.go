@@ -158,6 +158,43 @@ func TestAnExistingClusterIsRefusedUntouched(t *testing.T) {
 	}
 }
 
+// TestANodeSelector: only the nodes that it selects are touched, must be steady, and count.
+func TestANodeSelector(t *testing.T) {
+	_, kubeconfig := existingCluster(t, func(_ *apitest.Server, nodes []corev1.Node) {
+		nodes[3].Labels["spot"] = ""
+		nodes[3].Spec.Unschedulable = true
+	})
+	at := []string{"--seed", "7", "--kubeconfig", kubeconfig}
+	got := ask(t, append(at, "plan", "smoke", "--node-selector", "!spot,!node-role.kubernetes.io/control-plane")...)
+	if want := "2 get a privileged pod and a service, until the end: worker-1, worker-2\n"; got.code != exitPass ||
+		!strings.Contains(got.stdout, want) {
+		t.Errorf("exit code %d, want %q in:\n%s", got.code, want, got.stdout)
+	}
+	for selector, want := range map[string]string{
+		"!a b":       "--node-selector: found 'b', expected: ',' or 'end of string'; write for example pool=data",
+		"pool=other": `--node-selector: "pool=other" selects no node of cluster "test"`,
+		"spot":       "node worker-3 is cordoned",
+		"!spot,node-role.kubernetes.io/control-plane": `workers: 2 are needed, and cluster "test" has 0`,
+		"!spot": "nothing was touched: --fault-budget is 1s",
+	} {
+		u := newUntouched(t)
+		args := append(at, "run", "smoke", "--runs", u.runs, "--yes-context", "test", "--node-selector", selector)
+		if strings.HasPrefix(want, "nothing") {
+			args = append(args, "--fault-budget", "1s")
+		}
+		got := u.program(t, args...)
+		if got.code != exitArguments || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit code %d, want %d and %q in:\n%s", selector, got.code, exitArguments, want, got.stderr)
+		}
+		if made := u.traces(t); len(made) > 0 {
+			t.Errorf("%s: it touched %q", selector, made)
+		}
+	}
+	if got := ask(t, "run", "smoke", "--node-selector", "a"); got.code != exitArguments {
+		t.Errorf("without --kubeconfig: exit code %d", got.code)
+	}
+}
+
 // TestPlanShowsWhatItTouches: without a cluster, pods, times and undo; with one, its nodes, by GET alone.
 func TestPlanShowsWhatItTouches(t *testing.T) {
 	got := ask(t, "plan", "smoke", "--seed", "7")

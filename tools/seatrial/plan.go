@@ -55,6 +55,7 @@ the ClusterRole that the plan needs on an existing cluster.`,
 	outputFlag(cmd, &output, "scenario", "rbac").Usage += " (the ClusterRole that it needs)"
 	seedFlag(cmd, &f.seed)
 	f.cluster.access.registerContext(cmd)
+	f.cluster.access.registerNodes(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "validate and show the plan in this file, YAML or JSON")
 	cmd.Flags().StringVar(&f.workload, "workload", "", "put the StatefulSet that this file describes into the plan")
 	cmd.Flags().StringVar(&caseFile, "case", "", "validate the case in this file, and show its plan")

@@ -177,7 +177,8 @@ func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	err = trial.Steady(ctx, kube, p, f.cluster.yes, f.cluster.faultNodes)
+	err = trial.Steady(ctx, kube, p, f.cluster.yes,
+		trial.Access{FaultNodes: f.cluster.faultNodes, NodeSelector: f.cluster.access.nodes})
 	var taken *lock.TakenError
 	if errors.As(err, &taken) {
 		return badArguments("nothing was touched: %w", err)
@@ -192,10 +193,13 @@ func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
 // that cannot be read is no error.
 func writeTouched(ctx context.Context, w io.Writer, p plan.Plan, a accessFlags) error {
 	var at *trial.Surroundings
+	if err := a.validate(); err != nil {
+		return err
+	}
 	if a.given() {
 		kube, err := a.client()
 		if err == nil {
-			at, err = trial.ReadSurroundings(ctx, kube)
+			at, err = trial.ReadSurroundings(ctx, kube, a.nodes)
 		}
 		if err != nil {
 			say(w, "  the cluster was not read: %v", err)

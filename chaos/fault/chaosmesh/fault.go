@@ -48,7 +48,7 @@ func Experiment() fault.Definition {
 		Shown: "Selected and AllInjected are True, the records name only the victim, and a probe of ours sees the " +
 			"effect, which it did not see before.",
 		Healed:   "The object is deleted and gone, and the probe no longer sees the effect.",
-		Needs:    []string{Needs, "systemd"},
+		Needs:    []string{Needs, "static-pods", "systemd"},
 		Upstream: "chaos-mesh.org; chaos-mesh#2449, #4280",
 		Example:  plan.Params{"manifest": json.RawMessage(exampleManifest)},
 		Takes:    []plan.Part{plan.PartContainer},

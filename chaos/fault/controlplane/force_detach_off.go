@@ -22,7 +22,7 @@ func ForceDetachOff() fault.Definition {
 			"renewed after that.",
 		Healed: "The manifest is restored; it runs without the flag, and the leader's lease is " +
 			"renewed after that.",
-		Needs: []string{"api", "systemd"},
+		Needs: []string{"api", "static-pods", "systemd"},
 		// Without the flag, a volume is detached while a NotReady node has it mounted.
 		Takes:    []plan.Part{plan.PartManager},
 		Upstream: "k/k#120328",

@@ -77,10 +77,14 @@ func allOrNone(n, all int, should bool) bool {
 	return n == 0
 }
 
-// pings sends a volley on every path, one way after the other: the far end's counter covers all senders.
+// pings sends a volley on every path, one way after the other: the far end's counter covers all senders. An end without
+// a node has no counter to read, and may answer no echo request.
 func pings(ctx context.Context, ways []way, v probe.Volley) ([]ping, error) {
 	var all []ping
 	for _, w := range ways {
+		if w.to.node == nil {
+			continue
+		}
 		addresses := w.addresses()
 		before, err := readEchoes(ctx, w.to)
 		if err != nil {

@@ -16,11 +16,12 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// end is an endpoint of a cut: a node, or a pod through the network namespace of one of its processes.
+// end is an endpoint of a cut: a node, a pod through the network namespace of one of its processes, or the API servers
+// of a control plane on no node of the cluster.
 type end struct {
 	name      string
-	node      clusters.Node
-	pid       int // Of a process of the pod; 0 for a node.
+	node      clusters.Node // nil for those: nothing can be run there.
+	pid       int           // Of a process of the pod; 0 for a node.
 	addresses []netip.Addr
 	port      uint16         // The TCP port to probe; 0 if there is none.
 	prefixes  []netip.Prefix // Its own addresses and, for a node, the ranges of its pods.
@@ -73,6 +74,28 @@ func nodeEnds(ctx context.Context, env fault.Env, nodes ...clusters.Node) ([]end
 		ends = append(ends, e)
 	}
 	return ends, nil
+}
+
+// controlPlane returns the ends of the control plane: its nodes, or where it is on no node, the endpoints of the API
+// servers' Service.
+func controlPlane(ctx context.Context, env fault.Env) ([]end, error) {
+	nodes, err := env.ControlPlane(ctx)
+	if err == nil {
+		return nodeEnds(ctx, env, nodes...)
+	}
+	if !errors.Is(err, fault.ErrNoControlPlane) {
+		return nil, err
+	}
+	at, readErr := env.APIServers(ctx)
+	if readErr != nil || len(at) == 0 {
+		return nil, errors.Join(err, readErr, errors.New("the Service of the API servers has no endpoint"))
+	}
+	e := end{name: "the API server"}
+	for _, a := range at {
+		e.port = a.Port()
+		e.add(a.Addr())
+	}
+	return []end{e}, nil
 }
 
 // between returns sides with the victim's node on one side and others on the other.
@@ -158,14 +181,22 @@ type sides struct {
 	beside []way // Ways that must stay open; they are probed as well.
 }
 
-// ways returns both directions between the sides, those that leave the victim first.
+// ways returns both directions between the sides, those that leave the victim first. From an end without a node
+// nothing can be sent.
 func (s sides) ways() []way {
 	var out, in []way
 	for _, other := range s.others {
 		out = append(out, way{from: s.mine, to: other, direction: directionOut})
-		in = append(in, way{from: other, to: s.mine, direction: directionIn})
+		if other.node != nil {
+			in = append(in, way{from: other, to: s.mine, direction: directionIn})
+		}
 	}
 	return append(out, in...)
+}
+
+// deaf reports whether nothing can be run on the other side.
+func (s sides) deaf() bool {
+	return !slices.ContainsFunc(s.others, func(e end) bool { return e.node != nil })
 }
 
 // out returns the ways that leave the victim.

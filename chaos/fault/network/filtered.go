@@ -61,6 +61,10 @@ func (s *filtered) locate(ctx context.Context) error {
 	if !found.reachable() || s.rules.other.empty() {
 		return errors.New("find what to cut: the two sides have no address family in common")
 	}
+	if s.rules.Direction == directionOut && found.deaf() {
+		return fmt.Errorf("find what to cut: direction is %q, and nothing can be sent from %s to show that the other "+
+			"is open", directionOut, found.others[0].name)
+	}
 	if s.rules.someFlows() {
 		for _, w := range found.ways() {
 			if len(w.targets()) == 0 {
@@ -190,8 +194,8 @@ func (s *filtered) countersMatch(ctx context.Context) ([]fault.Fact, error) {
 		lost, went := t.of(direction)
 		cuts := s.rules.cuts(direction)
 		all += lost
-		// If a flow is cut both ways, the far side may have nothing to send.
-		idle := cuts && lost == 0 && s.rules.Flows == flowsEstablished
+		// If a flow is cut both ways, or nothing is sent from there by us, the far side may have nothing to send.
+		idle := cuts && lost == 0 && (s.rules.Flows == flowsEstablished || direction == directionIn && s.sides.deaf())
 		if cuts != (lost > 0) && !idle || (!cuts || some) != (went > 0) {
 			return nil, fmt.Errorf("the cut differs from the planned one: our rules have counted: %s", t)
 		}

@@ -36,18 +36,18 @@ func newIsolate(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault, erro
 	s := newFiltered(env, filter{packets: p.packets})
 	s.rejoins = true
 	s.find = func(ctx context.Context) (sides, error) {
-		controlPlane, err := env.ControlPlane(ctx)
-		if err != nil {
-			return sides{}, err
-		}
-		found, err := between(ctx, env, append([]clusters.Node{env.PeerNode}, controlPlane...))
+		found, err := between(ctx, env, []clusters.Node{env.PeerNode})
 		if err != nil {
 			return found, err
 		}
-		for _, m := range found.others[1:] {
-			found.beside = append(found.beside, way{from: found.mine, to: m}, way{from: m, to: found.mine})
+		open := sides{mine: found.mine}
+		if open.others, err = controlPlane(ctx, env); err != nil {
+			return found, err
 		}
-		found.others = found.others[:1]
+		for _, w := range open.ways() {
+			w.direction = ""
+			found.beside = append(found.beside, w)
+		}
 		return found, nil
 	}
 	return s, nil

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -81,6 +82,30 @@ func tell(t *testing.T, stage string, facts []fault.Fact) {
 	t.Helper()
 	for _, f := range facts {
 		t.Log(stage, f.Sentence)
+	}
+}
+
+// TestACutFromAControlPlaneOnNoNode cuts a node off from API servers that it alone can be asked about.
+func TestACutFromAControlPlaneOnNoNode(t *testing.T) {
+	for _, direction := range []string{"", directionIn, directionOut} {
+		t.Run("direction="+direction, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			s := l.filtered(t, filter{packets: packets{Direction: direction}}, false)
+			find := s.find
+			s.find = func(ctx context.Context) (sides, error) {
+				found, err := find(ctx)
+				found.others[0].node = nil
+				return found, err
+			}
+			if direction == directionOut { // What arrives from there cannot be made to.
+				if err := s.Inject(t.Context()); err == nil || !strings.Contains(err.Error(), "can be sent from far") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			live(t, s)
+		})
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 // does not limit what is probed, so a node with another way out fails the fault. Without a heal, the set elements
 // expire in the kernel and the undo deletes the table.
 //
+// Where no node is of the control plane, the endpoints of the Service "kubernetes" are cut off, and probed from the
+// victim alone, over TCP. A cut of the packets that leave it is refused there: that others arrive could not be shown.
+//
 // A cut of one direction already stops TCP, which needs both. The direction is shown by echo requests: the far end's
 // kernel counts those of the open direction and none of the cut one. The counters of our rules must agree. If only new
 // connections are cut, established flows and the lease go on; if only established ones are cut, they go dead and new
@@ -61,7 +64,13 @@ func newPartition(p partitionParams, _ plan.Fault, env fault.Env) (fault.Fault, 
 		return nil, fmt.Errorf("node %q is of the control plane: it cannot be cut off from it", env.Node.Name())
 	}
 	s := newFiltered(env, filter{packets: p.packets})
-	s.families, s.rejoins, s.find = p.Families, true, nodeSides(env, env.ControlPlane)
+	s.families, s.rejoins, s.find = p.Families, true, func(ctx context.Context) (sides, error) {
+		found, err := between(ctx, env, nil)
+		if err == nil {
+			found.others, err = controlPlane(ctx, env)
+		}
+		return found, err
+	}
 	return &partition{s}, nil
 }
 

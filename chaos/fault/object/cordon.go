@@ -164,7 +164,7 @@ func Cordon() fault.Definition {
 		Summary: "Makes the victim's node unschedulable; its pods keep running.",
 		Shown:   "spec.unschedulable is true, and the Node has the taint that the control plane adds for it.",
 		Healed:  "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
-		Needs:   []string{"api", "systemd"},
+		Needs:   []string{"api", "static-pods", "systemd"},
 		// The first step of kubectl drain; a pod that restarts must be scheduled elsewhere.
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/reference/labels-annotations-taints",

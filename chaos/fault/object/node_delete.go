@@ -28,7 +28,7 @@ func NodeDelete() fault.Definition {
 		Shown:   "The API server has no Node of that uid.",
 		Healed: "The kubelet is restarted and registers again; labels, annotations and taints are restored; " +
 			"the Node has another uid, is Ready, and has a pod range and its CSI drivers.",
-		Needs:    []string{"api", "systemd"},
+		Needs:    []string{"api", "static-pods", "systemd"},
 		Outlasts: true, // Nothing can register from behind a partition.
 		// Volumes of a deleted Node are detached, even if still mounted.
 		Takes:    []plan.Part{plan.PartObject},

@@ -22,7 +22,7 @@ func OutOfService() fault.Definition {
 			"off.",
 		Shown:  "The taint is set; if the node is not Ready, the victim's pod is gone from the API.",
 		Healed: "The taint is removed if it bears our mark, and is gone.",
-		Needs:  []string{"api", "systemd"},
+		Needs:  []string{"api", "static-pods", "systemd"},
 		// Non-graceful node shutdown: pods are deleted and volumes detached without waiting.
 		Takes:    []plan.Part{plan.PartService},
 		Upstream: "KEP-2268, k/k#61832",

@@ -23,7 +23,7 @@ func PodQuota() fault.Definition {
 		Summary: "Limits the pods of the workload's namespace to one less than it has.",
 		Shown:   "The ResourceQuota's status has the limit, and counts at least as many pods.",
 		Healed:  "The ResourceQuota of our name is deleted and gone.",
-		Needs:   []string{"api", "systemd"},
+		Needs:   []string{"api", "static-pods", "systemd"},
 		// A pod that cannot be created may block deletions that would make room for it.
 		Takes:    []plan.Part{plan.PartQuota},
 		Upstream: "k/k#140858",

@@ -14,7 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
@@ -105,9 +107,17 @@ func (s *Server) answer(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page answers one page of a list; the continue token is where the next one begins.
+// page answers one page of a list; the continue token is where the next one begins. Only nodes are selected by labels.
 func (s *Server) page(t *testing.T, w http.ResponseWriter, r *http.Request, kind string) {
-	all := s.Lists[r.URL.Path]
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		t.Errorf("%s: %v", r.URL, err)
+		return
+	}
+	all := slices.DeleteFunc(slices.Clone(s.Lists[r.URL.Path]), func(object any) bool {
+		node, ok := object.(corev1.Node)
+		return ok && !selector.Matches(labels.Set(node.Labels))
+	})
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	to := len(all)

@@ -26,8 +26,10 @@ import (
 type Config struct {
 	Client    dynamic.Interface
 	Namespace string // Of the trial. Nodes, volumes, attachments and leases are watched in the whole cluster.
-	Recorder  history.Recorder
-	Log       *slog.Logger
+	// NodeSelector is a label query: other nodes are not of the trial. Empty is all nodes.
+	NodeSelector string
+	Recorder     history.Recorder
+	Log          *slog.Logger
 }
 
 // Watcher watches the API server.
@@ -50,8 +52,11 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	var leases source
 	for _, r := range resources(cfg.Namespace) {
 		var from source = cfg.Client.Resource(r.GroupVersionResource).Namespace(r.namespace)
-		if r.namespace == leaseNamespace {
+		switch {
+		case r.namespace == leaseNamespace:
 			leases = from
+		case r.Resource == "nodes":
+			from = selected{from, cfg.NodeSelector}
 		}
 		streams = append(streams, newStream(r.Resource, from, known, cfg.Recorder, cfg.Log))
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -306,7 +307,9 @@ func TestStartWatchesEveryResource(t *testing.T) {
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
 	k := &kept{}
-	cfg := Config{Client: client, Namespace: "trial", Recorder: k, Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{
+		Client: client, Namespace: "trial", NodeSelector: "pool=trial", Recorder: k, Log: slog.New(slog.DiscardHandler),
+	}
 	w, err := Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -328,6 +331,16 @@ func TestStartWatchesEveryResource(t *testing.T) {
 		want, known := map[string]string{"pods": "trial", "nodes": "", "leases": "kube-node-lease"}[resource]
 		if known && namespace != want {
 			t.Errorf("%s %s in namespace %q", action.GetVerb(), resource, namespace)
+		}
+		asked := ""
+		switch a := action.(type) {
+		case clienttesting.ListAction:
+			asked = a.GetListRestrictions().Labels.String()
+		case clienttesting.WatchAction:
+			asked = a.GetWatchRestrictions().Labels.String()
+		}
+		if want := map[string]string{"nodes": "pool=trial"}[resource]; asked != want {
+			t.Errorf("%s %s of labels %q, want %q", action.GetVerb(), resource, asked, want)
 		}
 	}
 	cfg.Namespace = ""

@@ -61,10 +61,6 @@ func (s *filtered) locate(ctx context.Context) error {
 	if !found.reachable() || s.rules.other.empty() {
 		return errors.New("find what to cut: the two sides have no address family in common")
 	}
-	if s.rules.Direction == directionOut && found.deaf() {
-		return fmt.Errorf("find what to cut: direction is %q, and nothing can be sent from %s to show that the other "+
-			"is open", directionOut, found.others[0].name)
-	}
 	if s.rules.someFlows() {
 		for _, w := range found.ways() {
 			if len(w.targets()) == 0 {

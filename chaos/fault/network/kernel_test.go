@@ -87,7 +87,7 @@ func tell(t *testing.T, stage string, facts []fault.Fact) {
 
 // TestACutFromAControlPlaneOnNoNode cuts a node off from API servers that it alone can be asked about.
 func TestACutFromAControlPlaneOnNoNode(t *testing.T) {
-	for _, direction := range []string{"", directionIn, directionOut} {
+	for _, direction := range []string{"", directionIn} {
 		t.Run("direction="+direction, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
@@ -97,12 +97,6 @@ func TestACutFromAControlPlaneOnNoNode(t *testing.T) {
 				found, err := find(ctx)
 				found.others[0].node = nil
 				return found, err
-			}
-			if direction == directionOut { // What arrives from there cannot be made to.
-				if err := s.Inject(t.Context()); err == nil || !strings.Contains(err.Error(), "can be sent from far") {
-					t.Errorf("got %v", err)
-				}
-				return
 			}
 			live(t, s)
 		})

@@ -66,8 +66,13 @@ func newPartition(p partitionParams, _ plan.Fault, env fault.Env) (fault.Fault, 
 	s := newFiltered(env, filter{packets: p.packets})
 	s.families, s.rejoins, s.find = p.Families, true, func(ctx context.Context) (sides, error) {
 		found, err := between(ctx, env, nil)
-		if err == nil {
-			found.others, err = controlPlane(ctx, env)
+		if err != nil {
+			return found, err
+		}
+		found.others, err = controlPlane(ctx, env)
+		if err == nil && p.Direction == directionOut && found.deaf() {
+			err = fmt.Errorf("direction is %q, and nothing can be sent from %s to show that the other one is open",
+				directionOut, found.others[0].name)
 		}
 		return found, err
 	}

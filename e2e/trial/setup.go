@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -236,10 +240,19 @@ func (c *runner) keepObjects(ctx context.Context) error {
 		{"storage.k8s.io", "volumeattachments", ""},
 	} {
 		resource := c.dynamic.Resource(schema.GroupVersionResource{Group: r.group, Version: "v1", Resource: r.name})
-		list, err := resource.Namespace(r.namespace).List(ctx, metav1.ListOptions{})
+		page := func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return resource.Namespace(r.namespace).List(ctx, opts)
+		}
+		kept := unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List"}}
+		err := pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+			if one, ok := o.(*unstructured.Unstructured); ok && c.concerns(r.name, one) {
+				kept.Items = append(kept.Items, *one)
+			}
+			return nil
+		})
 		var data []byte
 		if err == nil {
-			data, err = yaml.Marshal(list)
+			data, err = yaml.Marshal(&kept)
 		}
 		if err == nil {
 			err = c.dir.WriteFile(filepath.Join(rundir.ObjectsDir, r.name+".yaml"), data)
@@ -249,4 +262,19 @@ func (c *runner) keepObjects(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// concerns reports whether an object of a resource is evidence: any but the nodes that are not of the trial, and the
+// pods of others that run there. A cluster may have thousands of both.
+func (c *runner) concerns(resource string, o *unstructured.Unstructured) bool {
+	at := ""
+	switch resource {
+	case "nodes":
+		at = o.GetName()
+	case "pods":
+		if o.GetNamespace() != c.namespace() {
+			at, _, _ = unstructured.NestedString(o.Object, "spec", "nodeName") // Empty: it waits for a node.
+		}
+	}
+	return at == "" || slices.ContainsFunc(c.nodes, func(n clusters.Node) bool { return n.Name() == at })
 }

@@ -20,6 +20,10 @@ import (
 // But A may have ended at 6 with B there since 4, which is an overlap, or at 4 with B there since 8, which is none. And
 // if A is gone at exactly 5 and B appears at exactly 5, no instant has both.
 //
+// They overlap certainly, too, if one was seen to be there, and all of the time in which it can have been is within
+// the time in which the other certainly was: a mount of 20 ms is shorter than the spans of its begin and end, which
+// then overlap.
+//
 // A possible but uncertain overlap is a reason for Unknown.
 //
 // A mount within a container counts as a mount of its node, even if the node's own mount is gone. Volumes that may be
@@ -131,6 +135,15 @@ func (r *ruling) noteLedger(window history.Span) {
 	}
 }
 
+// when says at what time two lives overlapped.
+func when[T interface{ Possible() history.Span }](r *ruling, o world.Overlap[T]) string {
+	from, to := r.clock(o.Span.NotBefore), r.clock(o.Span.NotAfter)
+	if o.Brief {
+		return fmt.Sprintf("at some time between %s and %s", from, to)
+	}
+	return fmt.Sprintf("certainly from %s to %s (%s)", from, to, bounds(o.Span, o.A.Possible(), o.B.Possible()))
+}
+
 // bounds says how long two lives a and b certainly overlapped and, if that is under a second, how long they may have.
 func bounds(certain, a, b history.Span) string {
 	possible := history.Between(max(a.NotBefore, b.NotBefore), min(a.NotAfter, b.NotAfter))
@@ -160,9 +173,8 @@ func (r *ruling) judgeOverlaps(v *world.VolumeLife) {
 	overlaps(mounts, v.Apart, first, func(o world.Overlap[*world.Mount]) {
 		r.violation(Finding{Subject: "volume " + v.Name, Node: o.B.Node, Span: o.Span,
 			Events: slices.Concat(o.A.Events, o.B.Events)},
-			"Volume %s was mounted %s at once, certainly from %s to %s (%s): as %s and as %s.", name, where(o),
-			r.clock(o.Span.NotBefore), r.clock(o.Span.NotAfter), bounds(o.Span, o.A.Possible(), o.B.Possible()),
-			r.describe(mounts, o.A, o.Span), r.describe(mounts, o.B, o.Span))
+			"Volume %s was mounted %s at once, %s: as %s and as %s.", name, where(o),
+			when(r, o), r.describe(mounts, o.A, o.Span), r.describe(mounts, o.B, o.Span))
 	}, func(o world.Overlap[*world.Mount]) {
 		r.unknown("volume %s may have been mounted %s at once from %s on: the ledgers do not say which came first",
 			v.Name, where(o), r.clock(o.Span.NotBefore))
@@ -177,7 +189,7 @@ func overlaps[T interface {
 }](
 	lives []T, apart, first func(a, b T) bool, certain, perhaps func(world.Overlap[T]),
 ) {
-	for _, o := range world.Overlaps(lives, T.Certain, apart) {
+	for _, o := range world.CertainOverlaps(lives, apart) {
 		if first(o.A, o.B) {
 			certain(o)
 		}

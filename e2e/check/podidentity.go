@@ -83,9 +83,7 @@ func (r *ruling) judgeTwins(name string, all []*world.Process) {
 		}
 		r.violation(Finding{Subject: name, Node: o.B.Node, Span: o.Span,
 			Events: slices.Concat(o.A.Events, o.B.Events)},
-			"Two database processes of %s lived at once, certainly from %s to %s (%s): %s and %s; %s.", name,
-			r.clock(o.Span.NotBefore), r.clock(o.Span.NotAfter), bounds(o.Span, o.A.Possible(), o.B.Possible()), o.A,
-			o.B, fate)
+			"Two database processes of %s lived at once, %s: %s and %s; %s.", name, when(r, o), o.A, o.B, fate)
 	}, func(o world.Overlap[*world.Process]) {
 		r.unknown("%s and %s, both of %s, may have lived at once from %s on", o.A, o.B, name,
 			r.clock(o.Span.NotBefore))

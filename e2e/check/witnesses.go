@@ -124,7 +124,7 @@ func (r *ruling) onTwoNodes(pv string) (o world.Overlap[*world.Mount], ok bool) 
 	if v == nil || v.PV.ManyNodes() {
 		return o, false
 	}
-	all := world.Overlaps(v.Reaching(r.world.Pulls()), (*world.Mount).Certain,
+	all := world.CertainOverlaps(v.Reaching(r.world.Pulls()),
 		func(a, b *world.Mount) bool { return a.Node != b.Node })
 	if len(all) > 0 {
 		o = all[0]

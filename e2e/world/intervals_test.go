@@ -77,6 +77,54 @@ func TestOverlapsAgainstEveryCourse(t *testing.T) {
 	})
 }
 
+// TestCertainOverlapsAgainstEveryCourse: whatever is said to overlap for certain does so in every course of events in
+// which both were there at all; and one that was there within the certain time of another is found.
+func TestCertainOverlapsAgainstEveryCourse(t *testing.T) {
+	brief := 0
+	rapid.Check(t, func(t *rapid.T) {
+		lives := rapid.SliceOfN(rapid.Custom(drawLife), 2, 4).Draw(t, "lives")
+		for _, l := range lives {
+			l.MaybeTo = max(l.MaybeTo, l.From+1)
+			l.To = max(l.To, l.From) // As a ledger's end of it.
+		}
+		found := map[[2]*Mount]bool{}
+		for _, o := range CertainOverlaps(lives, func(a, b *Mount) bool { return a.Node != b.Node }) {
+			found[[2]*Mount{o.A, o.B}], found[[2]*Mount{o.B, o.A}] = true, true
+			if o.Brief {
+				brief++
+			}
+			for aFrom := o.A.MaybeFrom; aFrom <= o.A.From; aFrom++ {
+				for aTo := aFrom + 1; aTo <= o.A.MaybeTo; aTo++ {
+					for bFrom := o.B.MaybeFrom; bFrom <= o.B.From; bFrom++ {
+						for bTo := bFrom + 1; bTo <= o.B.MaybeTo; bTo++ {
+							// The earliest end of one that was there for a moment is not known.
+							if a, b := o.A.Certain(), o.B.Certain(); a.Length() > 0 && aTo < a.NotAfter ||
+								b.Length() > 0 && bTo < b.NotAfter {
+								continue
+							}
+							if max(aFrom, bFrom) >= min(aTo, bTo) {
+								t.Fatalf("[%d, %d) and [%d, %d) do not overlap\n%+v\n%+v", aFrom, aTo, bFrom, bTo, *o.A, *o.B)
+							}
+						}
+					}
+				}
+			}
+		}
+		for _, a := range lives {
+			for _, b := range lives {
+				inner, outer := a.Possible(), b.Certain()
+				if a.Node != b.Node && outer.NotBefore <= inner.NotBefore && inner.NotAfter <= outer.NotAfter &&
+					!found[[2]*Mount{a, b}] {
+					t.Fatalf("not found:\n%+v\n%+v", *a, *b)
+				}
+			}
+		}
+	})
+	if brief == 0 {
+		t.Error("no brief overlap was drawn")
+	}
+}
+
 func drawSpan(t *rapid.T) history.Span {
 	from := rapid.IntRange(-3, 30).Draw(t, "from")
 	return history.Between(history.Time(from), history.Time(from+rapid.IntRange(0, 9).Draw(t, "length")))

@@ -49,6 +49,33 @@ func (l *Life) end(e *history.Event) {
 type Overlap[T any] struct {
 	A, B T // B began later, or at the same time.
 	Span history.Span
+	// Brief is set if one was there for less time than it took to see it, while the other was there throughout. Span is
+	// when that one may have been there.
+	Brief bool
+}
+
+// CertainOverlaps returns the pairs of lives that must be apart and that overlap whatever the true instants are: those
+// that were there for certain at one time, then the brief ones.
+func CertainOverlaps[T interface {
+	Certain() history.Span
+	Possible() history.Span
+}](lives []T, apart func(a, b T) bool) []Overlap[T] {
+	within := func(brief, long T) bool {
+		inner, outer := brief.Possible(), long.Certain()
+		return outer.NotBefore <= inner.NotBefore && inner.NotAfter <= outer.NotAfter
+	}
+	out := Overlaps(lives, T.Certain, apart)
+	for _, o := range Overlaps(lives, T.Possible, apart) {
+		a, b := o.A.Certain(), o.B.Certain()
+		if max(a.NotBefore, b.NotBefore) < min(a.NotAfter, b.NotAfter) {
+			continue // It is among the former.
+		}
+		// The span of this overlap is that of the inner one.
+		if o.Brief = within(o.A, o.B) || within(o.B, o.A); o.Brief {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // Overlaps returns the pairs of lives that must be apart and whose intervals overlap, in the order in which the later
@@ -64,7 +91,7 @@ func Overlaps[T any](lives []T, interval func(T) history.Span, apart func(a, b T
 		for _, a := range active {
 			end := min(interval(a).NotAfter, begin.NotAfter)
 			if begin.NotBefore < end && apart(a, b) {
-				out = append(out, Overlap[T]{a, b, history.Span{NotBefore: begin.NotBefore, NotAfter: end}})
+				out = append(out, Overlap[T]{A: a, B: b, Span: history.Span{NotBefore: begin.NotBefore, NotAfter: end}})
 			}
 		}
 		active = append(active, b)

@@ -281,7 +281,7 @@ func between(def fault.Definition) bool {
 // componentOf returns the control-plane program that a fault concerns, "" for any other fault.
 func componentOf(def fault.Definition) string {
 	part, _, _ := strings.Cut(def.Name, "-")
-	if slices.Contains([]string{"apiserver", "etcd", "force", "manager", "scheduler"}, part) {
+	if slices.Contains([]string{"api", "apiserver", "etcd", "force", "manager", "scheduler"}, part) {
 		return part
 	}
 	return ""
@@ -435,7 +435,7 @@ func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node
 // forgotten it. For the API server and etcd that is always done, since all wait for them.
 func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node, run string) (fault.Env, error) {
 	part := componentOf(def)
-	if part == "apiserver" || part == "etcd" || part != "" && !m.fresh {
+	if part == "api" || part == "apiserver" || part == "etcd" || part != "" && !m.fresh {
 		if err := rested(ctx, m.target(on), m.nodes); err != nil {
 			return fault.Env{}, err
 		}
@@ -497,10 +497,10 @@ func (m *matrix) kill(ctx context.Context, def fault.Definition, on clusters.Nod
 	armed, err := e.armed()
 	due := killed.Add(leastLife)
 	if at.Stage != history.StageIntent {
-		due = max(due, armed.Add(e.Life))
 		if armed == 0 {
-			due = max(due, killed.Add(e.Life))
+			armed = killed
 		}
+		due = max(due, armed.Add(def.Life(e.spec())))
 	}
 	if componentOf(def) != "" {
 		on = m.nodes[0]
@@ -533,7 +533,9 @@ func (m *matrix) wait(ctx context.Context, on clusters.Node, run string, killed,
 			c.err = errors.Join(fmt.Errorf("left a minute after the deadline: %s", strings.Join(left, "; ")), err)
 			return c
 		}
-		dirty = begin // Looks take their time: what is told is what was certainly so.
+		if err == nil { // Looks take their time, or fail: what is told is what was certainly so.
+			dirty = begin
+		}
 		c.last = fmt.Sprintf("%s, %v, %.1f s after the kill", strings.Join(left, "; "), err,
 			begin.Sub(killed).Seconds())
 		select {

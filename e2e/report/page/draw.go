@@ -324,8 +324,7 @@ func (d *drawer) overlaps(v *world.VolumeLife) []bar {
 	if v.PV.ManyNodes() {
 		return nil
 	}
-	certain := func(m *world.Mount) history.Span { return m.Certain() }
-	pairs := world.Overlaps(v.Reaching(d.world.Pulls()), certain, v.Apart)
+	pairs := world.CertainOverlaps(v.Reaching(d.world.Pulls()), v.Apart)
 	slices.SortStableFunc(pairs, func(a, b world.Overlap[*world.Mount]) int {
 		return cmp.Compare(a.Span.NotBefore, b.Span.NotBefore)
 	})

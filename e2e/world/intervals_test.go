@@ -103,7 +103,8 @@ func TestCertainOverlapsAgainstEveryCourse(t *testing.T) {
 								continue
 							}
 							if max(aFrom, bFrom) >= min(aTo, bTo) {
-								t.Fatalf("[%d, %d) and [%d, %d) do not overlap\n%+v\n%+v", aFrom, aTo, bFrom, bTo, *o.A, *o.B)
+								t.Fatalf("[%d, %d) and [%d, %d) do not overlap\n%+v\n%+v", aFrom, aTo, bFrom, bTo, *o.A,
+									*o.B)
 							}
 						}
 					}

@@ -186,6 +186,7 @@ func (r *ruling) judgeOverlaps(v *world.VolumeLife) {
 func overlaps[T interface {
 	Certain() history.Span
 	Possible() history.Span
+	Doubted() bool
 }](
 	lives []T, apart, first func(a, b T) bool, certain, perhaps func(world.Overlap[T]),
 ) {

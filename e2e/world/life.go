@@ -19,6 +19,7 @@ type Life struct {
 	Ended              bool // Its end was seen.
 	Events             []int64
 
+	doubted  bool         // It was seen, and perhaps reached nothing: its disk may have been pulled out before.
 	affirmed history.Time // When it was last seen.
 	session  int          // Index of the session that saw it last.
 }
@@ -30,6 +31,9 @@ func (l *Life) Certain() history.Span { return history.Span{NotBefore: l.From, N
 func (l *Life) Possible() history.Span {
 	return history.Span{NotBefore: l.MaybeFrom, NotAfter: l.MaybeTo}
 }
+
+// Doubted reports whether it may have reached nothing at any time, though it was seen.
+func (l *Life) Doubted() bool { return l.doubted }
 
 // affirm adds an event that shows it.
 func (l *Life) affirm(e *history.Event, session int) {
@@ -59,10 +63,11 @@ type Overlap[T any] struct {
 func CertainOverlaps[T interface {
 	Certain() history.Span
 	Possible() history.Span
+	Doubted() bool
 }](lives []T, apart func(a, b T) bool) []Overlap[T] {
 	within := func(brief, long T) bool {
 		inner, outer := brief.Possible(), long.Certain()
-		return outer.NotBefore <= inner.NotBefore && inner.NotAfter <= outer.NotAfter
+		return !brief.Doubted() && outer.NotBefore <= inner.NotBefore && inner.NotAfter <= outer.NotAfter
 	}
 	out := Overlaps(lives, T.Certain, apart)
 	for _, o := range Overlaps(lives, T.Possible, apart) {

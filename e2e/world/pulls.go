@@ -78,6 +78,7 @@ func (p *Pulls) Cut(life *Mount) (*Mount, *Pulled) {
 			continue
 		}
 		short := *life
+		short.doubted = short.doubted || life.From > pull.Event.Span.NotBefore
 		// The node had the disk until the pull began, and no longer once the pull had ended.
 		short.To = max(short.From, min(short.To, pull.Event.Span.NotBefore))
 		if life.From <= pull.perhaps {

@@ -86,6 +86,14 @@ type Cluster interface {
 	Nodes(ctx context.Context) ([]Node, error)
 }
 
+// LinkedNode is a node that has addresses of which its provider does not know: a Node of a cluster with one address
+// family does not tell the other, by which its kubelet may reach an API server all the same.
+type LinkedNode interface {
+	Node
+	// LinkAddresses returns all addresses of the links that have one of Addresses. It asks the node.
+	LinkAddresses(ctx context.Context) ([]netip.Addr, error)
+}
+
 // Stocker is a cluster that provides the programs of another Kubernetes version to its nodes.
 type Stocker interface {
 	Cluster

@@ -277,13 +277,15 @@ func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 		return can, fmt.Errorf("list the API servers' pods: %w", err)
 	}
 	isStatic := func(p corev1.Pod) bool {
-		_, reached := answers[p.Spec.NodeName]
-		return reached && p.Annotations[corev1.MirrorPodAnnotationKey] != ""
+		ours := slices.ContainsFunc(c.known(), func(n *node) bool {
+			return n.name == p.Spec.NodeName && n.role == clusters.RoleControlPlane
+		})
+		return ours && p.Annotations[corev1.MirrorPodAnnotationKey] != ""
 	}
 	if slices.ContainsFunc(pods.Items, isStatic) {
 		can.Can = append(can.Can, clusters.CanStaticPods)
 	} else {
-		can.Cannot[clusters.CanStaticPods] = "the cluster has no API server that is a static pod of one of its nodes"
+		can.Cannot[clusters.CanStaticPods] = "no API server is a static pod of a control-plane node that is used"
 	}
 	slices.Sort(can.Can)
 	return can, nil

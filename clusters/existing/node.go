@@ -55,7 +55,6 @@ type node struct {
 
 	mu        sync.Mutex
 	addrs     []netip.Addr // As last read from the API.
-	links     []netip.Addr // All of the links that have those, as last read on the node; nil if never.
 	port      string       // Of the unit; empty as long as there is none.
 	noUnit    error        // Why there is none.
 	lastRoute string
@@ -66,43 +65,45 @@ type node struct {
 	delivering sync.Mutex
 }
 
-var _ clusters.ClockedNode = (*node)(nil)
+var (
+	_ clusters.ClockedNode = (*node)(nil)
+	_ clusters.LinkedNode  = (*node)(nil)
+)
 
 func (n *node) Name() string { return n.name }
 
 func (n *node) Role() clusters.Role { return n.role }
 
-// Addresses returns the node's internal addresses and the others of the same links, IPv4 first; the last known ones
-// while API or node do not answer. A Node of a cluster with one address family does not tell the other, by which its
-// kubelet may reach the API server all the same.
+// Addresses returns the node's internal addresses, IPv4 first; the last known ones while the API does not answer.
 func (n *node) Addresses(ctx context.Context) ([]netip.Addr, error) {
 	err := n.cluster.listNodes(ctx)
 	n.mu.Lock()
-	addrs, links := slices.Clone(n.addrs), slices.Clone(n.links)
-	n.mu.Unlock()
-	if len(addrs) == 0 {
-		return nil, errors.Join(fmt.Errorf("get addresses of node %q: it has none", n.name), err)
+	defer n.mu.Unlock()
+	if len(n.addrs) > 0 {
+		return slices.Clone(n.addrs), nil
 	}
-	if links != nil {
-		return links, nil
+	return nil, errors.Join(fmt.Errorf("get addresses of node %q: it has none", n.name), err)
+}
+
+// LinkAddresses returns all addresses of the links that have an internal address, as the node has them now.
+func (n *node) LinkAddresses(ctx context.Context) ([]netip.Addr, error) {
+	known, err := n.Addresses(ctx)
+	if err != nil {
+		return nil, err
 	}
 	out, err := clusters.Run(ctx, n, "ip", "-json", "address", "show")
 	if err != nil {
-		return nil, fmt.Errorf("get addresses of node %q: %w", n.name, err)
+		return nil, fmt.Errorf("get the addresses of the links of node %q: %w", n.name, err)
 	}
-	if links, err = sameLinks([]byte(out), addrs); err != nil {
-		return nil, fmt.Errorf("get addresses of node %q: %w", n.name, err)
+	all, err := sameLinks([]byte(out), known)
+	if err != nil {
+		return nil, fmt.Errorf("get the addresses of the links of node %q: %w", n.name, err)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if slices.Equal(addrs, n.addrs) {
-		n.links = links
-	}
-	return slices.Clone(links), nil
+	return all, nil
 }
 
-// sameLinks returns known addresses and the lasting ones of the links that have one of them, IPv4 first. Out is what
-// "ip -json address show" prints.
+// sameLinks returns the global addresses of the links that have a known one, sorted. Out is what "ip -json address
+// show" prints.
 func sameLinks(out []byte, known []netip.Addr) ([]netip.Addr, error) {
 	var links []struct {
 		Addresses []struct {
@@ -111,9 +112,9 @@ func sameLinks(out []byte, known []netip.Addr) ([]netip.Addr, error) {
 		} `json:"addr_info"`
 	}
 	if err := json.Unmarshal(out, &links); err != nil {
-		return nil, fmt.Errorf("read the addresses of its links: %w", err)
+		return nil, err
 	}
-	all := slices.Clone(known)
+	var all []netip.Addr
 	for _, l := range links {
 		var its []netip.Addr
 		for _, a := range l.Addresses {
@@ -140,9 +141,7 @@ func (n *node) saw(object corev1.Node) {
 	slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !slices.Equal(n.addrs, addrs) {
-		n.addrs, n.links = addrs, nil
-	}
+	n.addrs = addrs
 }
 
 func (n *node) podName() string {

@@ -176,7 +176,7 @@ func (r *ruling) sawMounts(window history.Span) {
 // control-plane node needs no observer if no call targets it.
 func (r *ruling) sawCalls(window history.Span) {
 	calls := r.world.Calls()
-	nodes := slices.DeleteFunc(r.world.Nodes(), func(node string) bool {
+	nodes := slices.DeleteFunc(r.world.NodesUsed(), func(node string) bool {
 		return !calls.Driver.On(node) && r.world.IsControlPlane(node) &&
 			!slices.ContainsFunc(calls.Calls, func(c *world.Call) bool { return c.TargetNode() == node })
 	})

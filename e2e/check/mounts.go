@@ -91,7 +91,7 @@ func judgeMounts(r *ruling) {
 		r.noteLedger(window)
 	}
 	if onSharedDisk(r.trial.Plan) {
-		r.sawNodes(r.world.Containers().HoldingCoverage, r.world.Nodes(), window)
+		r.sawNodes(r.world.Containers().HoldingCoverage, r.world.NodesUsed(), window)
 	}
 }
 
@@ -136,7 +136,7 @@ func (r *ruling) noteLedger(window history.Span) {
 }
 
 // when says at what time two lives overlapped.
-func when[T interface{ Possible() history.Span }](r *ruling, o world.Overlap[T]) string {
+func when[T world.Spanned](r *ruling, o world.Overlap[T]) string {
 	from, to := r.clock(o.Span.NotBefore), r.clock(o.Span.NotAfter)
 	if o.Brief {
 		return fmt.Sprintf("at some time between %s and %s", from, to)
@@ -183,11 +183,7 @@ func (r *ruling) judgeOverlaps(v *world.VolumeLife) {
 
 // overlaps calls certain for each pair of lives that must be apart and certainly overlap, and perhaps for each that may
 // overlap, provided that first returns true for the pair.
-func overlaps[T interface {
-	Certain() history.Span
-	Possible() history.Span
-	Doubted() bool
-}](
+func overlaps[T world.Spanned](
 	lives []T, apart, first func(a, b T) bool, certain, perhaps func(world.Overlap[T]),
 ) {
 	for _, o := range world.CertainOverlaps(lives, apart) {

@@ -64,6 +64,16 @@ func mountMutations() []mutation {
 	}
 }
 
+// elsewhere has objects of a resource, those of a name or all, on a node of which the API showed nothing.
+func elsewhere(resource, name string) func([]history.Event) []history.Event {
+	return editAll(func(e *history.Event) bool {
+		return e.Object != nil && e.Object.Resource == resource && (name == "" || e.Object.Name == name)
+	}, func(e *history.Event) {
+		e.Object.Raw = regexp.MustCompile(`"nodeName":"[^"]*"`).ReplaceAll(e.Object.Raw,
+			[]byte(`"nodeName":"elsewhere"`))
+	})
+}
+
 func blindMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	return []mutation{
@@ -82,21 +92,11 @@ func blindMutations() []mutation {
 		{"no ledger on a node", "mounts", drop(func(e *history.Event) bool {
 			return e.Source == "ledger/control-plane"
 		}), unknown, "node control-plane kept no mount ledger"},
-		{"pod on a node that is not of the trial", "mounts", then(drop(func(e *history.Event) bool {
-			return e.Source == "ledger/control-plane" || e.Object != nil && e.Object.Resource == "nodes" &&
-				e.Object.Name == "control-plane"
-		}), editAll(func(e *history.Event) bool {
-			return e.Object != nil && e.Object.Resource == "pods" && e.Object.Name == "mysql-2"
-		}, func(e *history.Event) {
-			e.Object.Raw = regexp.MustCompile(`"nodeName":"[^"]*"`).ReplaceAll(e.Object.Raw,
-				[]byte(`"nodeName":"elsewhere"`))
-		})), unknown, "node elsewhere kept no mount ledger"},
-		{"volume attached to a node that is not of the trial", "mounts", onDisk(editAll(func(e *history.Event) bool {
-			return e.Object != nil && e.Object.Resource == "volumeattachments"
-		}, func(e *history.Event) {
-			e.Object.Raw = regexp.MustCompile(`"nodeName":"[^"]*"`).ReplaceAll(e.Object.Raw,
-				[]byte(`"nodeName":"elsewhere"`))
-		})), unknown, "node elsewhere kept no mount ledger"},
+		{"pod on a node that is not of the trial", "mounts", elsewhere("pods", "mysql-2"), unknown,
+			"node elsewhere kept no mount ledger"},
+		{"pod on a node that is not of the trial", "pod-identity", elsewhere("pods", "mysql-2"), unknown, "elsewhere"},
+		{"volume attached to a node that is not of the trial", "mounts", onDisk(elsewhere("volumeattachments", "")),
+			unknown, "node elsewhere kept no mount ledger"},
 		{"ledger silent too early", "mounts", drop(after(observer("mounts", "worker", history.ObserverBeat), 67)),
 			unknown, "blind for"},
 		{"ledger after reboot began late", "mounts", editAll(observer("mounts", "worker2", history.ObserverOn),

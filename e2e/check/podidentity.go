@@ -60,7 +60,7 @@ func judgePodIdentity(r *ruling) {
 	for _, key := range keys(byName) {
 		r.judgeTwins(key[strings.Index(key, "/")+1:], byName[key])
 	}
-	r.sawNodes(seen.ProcessCoverage, r.world.Nodes(), window)
+	r.sawNodes(seen.ProcessCoverage, r.world.NodesUsed(), window)
 }
 
 // elsewhere reports whether a pod certainly is of another namespace: a volume was mounted for it whose claim is there.

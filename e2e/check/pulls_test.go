@@ -69,6 +69,12 @@ func pullMutations() []mutation {
 		{"mounted again, not staged", "mounts", evicted(nil, again), pass, ""},
 		{"mounted again, staged", "mounts", evicted(nil, stage("OK", 23.9)), fail, back},
 		{"mounted again, staged in vain", "mounts", evicted(nil, stage("Internal", 23.9)), unknown, perhaps},
+		{"mounted again for a moment, staged in vain", "mounts", evicted(nil, func(t *historytest.Trial) {
+			t.Call("NodeStageVolume", "pvc-0", "worker", 23.5, 23.9, func(c *history.CSI) { c.Code = "Internal" })
+			path := historytest.GlobalPath("pvc-0")
+			id := t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 100, path, 24)
+			t.Unmount("worker", historytest.FirstBoot, id, 25)
+		}), unknown, perhaps},
 		{"mounted again, staging cut off", "mounts", evicted(nil, stage("OK", 0)), unknown, perhaps},
 		{"mounted again, staging a lie", "mounts", then(evicted(nil, stage("OK", 23.9)),
 			edit(func(e *history.Event) bool {

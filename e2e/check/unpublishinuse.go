@@ -56,7 +56,7 @@ func judgeUnpublishInUse(r *ruling) {
 			r.judgeTaking(t)
 		}
 	}
-	window, nodes := r.podWindow(), r.world.Nodes()
+	window, nodes := r.podWindow(), r.world.NodesUsed()
 	r.sawMounts(window)
 	r.sawNodes(r.world.Containers().ProcessCoverage, nodes, window)
 	if onSharedDisk(r.trial.Plan) {

@@ -53,18 +53,21 @@ func (l *Life) end(e *history.Event) {
 type Overlap[T any] struct {
 	A, B T // B began later, or at the same time.
 	Span history.Span
-	// Brief is set if one was there for less time than it took to see it, while the other was there throughout. Span is
-	// when that one may have been there.
+	// Brief is set if one began and ended so soon that no instant is known at which it was there, and if all of the
+	// time in which that can have been, which is Span, the other was there for certain.
 	Brief bool
+}
+
+// Spanned is what Life has.
+type Spanned interface {
+	Certain() history.Span
+	Possible() history.Span
+	Doubted() bool
 }
 
 // CertainOverlaps returns the pairs of lives that must be apart and that overlap whatever the true instants are: those
 // that were there for certain at one time, then the brief ones.
-func CertainOverlaps[T interface {
-	Certain() history.Span
-	Possible() history.Span
-	Doubted() bool
-}](lives []T, apart func(a, b T) bool) []Overlap[T] {
+func CertainOverlaps[T Spanned](lives []T, apart func(a, b T) bool) []Overlap[T] {
 	within := func(brief, long T) bool {
 		inner, outer := brief.Possible(), long.Certain()
 		return !brief.Doubted() && outer.NotBefore <= inner.NotBefore && inner.NotAfter <= outer.NotAfter

@@ -119,21 +119,7 @@ func shortPath(path string) string {
 	return strings.Replace(path, p.Hash, p.Hash[:8]+"...", 1)
 }
 
-// Everywhere returns the nodes of the cluster, those that have a mount ledger, and those that a pod of the trial was
-// bound to or a volume of its namespace attached to, sorted, each once. The latter matter where the trial was given a
-// part of the cluster: elsewhere nobody looks.
+// Everywhere returns the nodes that the trial used and those that have a mount ledger, sorted, each once.
 func (l *Ledger) Everywhere(w *World) []string {
-	nodes := slices.AppendSeq(w.Nodes(), maps.Keys(l.Sessions))
-	namespaces := map[string]bool{}
-	for _, p := range w.Pods().All {
-		namespaces[p.Namespace] = true
-		nodes = append(nodes, p.Node)
-	}
-	for _, a := range w.Storage().Attachments {
-		if pv := w.Storage().PVs[a.PV]; pv != nil && namespaces[pv.Namespace] {
-			nodes = append(nodes, a.Node)
-		}
-	}
-	slices.Sort(nodes)
-	return slices.DeleteFunc(slices.Compact(nodes), func(node string) bool { return node == "" })
+	return slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(w.NodesUsed(), maps.Keys(l.Sessions)))))
 }

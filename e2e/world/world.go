@@ -3,6 +3,7 @@
 package world
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -89,15 +90,42 @@ func (w *World) Of(kinds ...history.Kind) []*history.Event {
 
 // Nodes returns the names of all nodes that the API ever showed, in the order in which they were first seen.
 func (w *World) Nodes() []string {
-	var nodes []string
+	var found []string
 	seen := map[string]bool{}
 	for _, e := range w.Of(history.KindObject) {
 		if e.Object.Resource == "nodes" && !seen[e.Object.Name] {
 			seen[e.Object.Name] = true
-			nodes = append(nodes, e.Object.Name)
+			found = append(found, e.Object.Name)
 		}
 	}
-	return nodes
+	return found
+}
+
+// NodesUsed returns Nodes and, sorted, those that a pod of the trial's StatefulSet was bound to or a volume of such a
+// pod attached to, though the API showed no Node: where the trial was given a part of the cluster, nobody looked there.
+func (w *World) NodesUsed() []string {
+	found := w.Nodes()
+	trial, err := w.Trial()
+	if err != nil {
+		return found
+	}
+	others := map[string]bool{}
+	for _, p := range w.Pods().All {
+		if p.Set == nil || p.Set.Name != trial.Plan.Workload.StatefulSet {
+			continue
+		}
+		others[p.Node] = true
+		for _, a := range w.Storage().Attachments {
+			if w.Storage().Uses(p, a.PV) {
+				others[a.Node] = true
+			}
+		}
+	}
+	delete(others, "")
+	for _, name := range found {
+		delete(others, name)
+	}
+	return slices.AppendSeq(found, slices.Values(slices.Sorted(maps.Keys(others))))
 }
 
 // Trial returns the plan and the lives of its faults. It returns an error if there is no plan or the plan is invalid.

@@ -280,8 +280,11 @@ func between(def fault.Definition) bool {
 
 // componentOf returns the control-plane program that a fault concerns, "" for any other fault.
 func componentOf(def fault.Definition) string {
+	if def.Name == "api-reject" {
+		return "apiserver"
+	}
 	part, _, _ := strings.Cut(def.Name, "-")
-	if slices.Contains([]string{"api", "apiserver", "etcd", "force", "manager", "scheduler"}, part) {
+	if slices.Contains([]string{"apiserver", "etcd", "force", "manager", "scheduler"}, part) {
 		return part
 	}
 	return ""
@@ -435,7 +438,7 @@ func (m *matrix) row(ctx context.Context, def fault.Definition, on clusters.Node
 // forgotten it. For the API server and etcd that is always done, since all wait for them.
 func (m *matrix) fit(ctx context.Context, def fault.Definition, on clusters.Node, run string) (fault.Env, error) {
 	part := componentOf(def)
-	if part == "api" || part == "apiserver" || part == "etcd" || part != "" && !m.fresh {
+	if part == "apiserver" || part == "etcd" || part != "" && !m.fresh {
 		if err := rested(ctx, m.target(on), m.nodes); err != nil {
 			return fault.Env{}, err
 		}

@@ -78,7 +78,7 @@ func allOrNone(n, all int, should bool) bool {
 }
 
 // pings sends a volley on every path, one way after the other: the far end's counter covers all senders. An end without
-// a node has no counter to read, and may answer no echo request.
+// a node has no counter to read, and need not answer echo requests.
 func pings(ctx context.Context, ways []way, v probe.Volley) ([]ping, error) {
 	var all []ping
 	for _, w := range ways {

@@ -24,7 +24,7 @@ type end struct {
 	pid       int           // Of a process of the pod; 0 for a node.
 	addresses []netip.Addr
 	port      uint16         // The TCP port to probe; 0 if there is none.
-	prefixes  []netip.Prefix // Its own addresses and, for a node, the ranges of its pods.
+	prefixes  []netip.Prefix // Its own addresses and, for a node, those of its links and the ranges of its pods.
 }
 
 func (e *end) add(a netip.Addr) {
@@ -64,6 +64,15 @@ func nodeEnds(ctx context.Context, env fault.Env, nodes ...clusters.Node) ([]end
 		for _, a := range all { // Skip link-local addresses and the like.
 			if a.Unmap().IsGlobalUnicast() {
 				e.add(a)
+			}
+		}
+		if linked, ok := n.(clusters.LinkedNode); ok {
+			more, err := linked.LinkAddresses(ctx)
+			if err != nil { // Without these a kubelet may have another way: its lease will show that.
+				env.Log.Warn("only the addresses that the API knows are meant", "node", n.Name(), "error", err)
+			}
+			for _, a := range more {
+				e.prefixes = append(e.prefixes, netip.PrefixFrom(a, a.BitLen()))
 			}
 		}
 		pods, err := env.PodCIDRs(ctx, n.Name())

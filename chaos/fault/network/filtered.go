@@ -190,7 +190,7 @@ func (s *filtered) countersMatch(ctx context.Context) ([]fault.Fact, error) {
 		lost, went := t.of(direction)
 		cuts := s.rules.cuts(direction)
 		all += lost
-		// If a flow is cut both ways, or nothing is sent from there by us, the far side may have nothing to send.
+		// If a flow is cut both ways, or we can send nothing from there, the far side may have nothing to send.
 		idle := cuts && lost == 0 && (s.rules.Flows == flowsEstablished || direction == directionIn && s.sides.deaf())
 		if cuts != (lost > 0) && !idle || (!cuts || some) != (went > 0) {
 			return nil, fmt.Errorf("the cut differs from the planned one: our rules have counted: %s", t)

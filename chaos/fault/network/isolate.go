@@ -16,7 +16,7 @@ func Isolate() fault.Definition {
 		Name:    "node-isolate",
 		Summary: "Cuts the victim's node off from the node of another pod of the workload, IPv4 and IPv6.",
 		Shown: "No probe connects between the two nodes over any family, established flows go dead, and both ways " +
-			"between the victim and the control plane are open.",
+			"between the victim and the control plane are open; only the one to it, where that is on no node.",
 		Healed:   "The nftables table is deleted; all probes connect, the lease is renewed, and the node is Ready.",
 		Needs:    []string{"nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},

@@ -18,7 +18,8 @@ import (
 // expire in the kernel and the undo deletes the table.
 //
 // Where no node is of the control plane, the endpoints of the Service "kubernetes" are cut off, and probed from the
-// victim alone, over TCP. A cut of the packets that leave it is refused there: that others arrive could not be shown.
+// victim alone, over TCP. A cut that only packets of the API servers could show is refused there: that of what leaves
+// the victim, and that of new flows to it.
 //
 // A cut of one direction already stops TCP, which needs both. The direction is shown by echo requests: the far end's
 // kernel counts those of the open direction and none of the cut one. The counters of our rules must agree. If only new
@@ -70,9 +71,10 @@ func newPartition(p partitionParams, _ plan.Fault, env fault.Env) (fault.Fault, 
 			return found, err
 		}
 		found.others, err = controlPlane(ctx, env)
-		if err == nil && p.Direction == directionOut && found.deaf() {
-			err = fmt.Errorf("direction is %q, and nothing can be sent from %s to show that the other one is open",
-				directionOut, found.others[0].name)
+		unseen := p.Direction == directionOut || p.Direction == directionIn && p.Flows == flowsNew
+		if err == nil && found.deaf() && unseen {
+			err = fmt.Errorf("to show a cut of direction %q and flows %q, %s would have to be made to send, which it "+
+				"cannot be", p.Direction, p.Flows, found.others[0].name)
 		}
 		return found, err
 	}

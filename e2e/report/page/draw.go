@@ -330,8 +330,11 @@ func (d *drawer) overlaps(v *world.VolumeLife) []bar {
 	})
 	var out []bar
 	for _, o := range pairs {
-		b := d.bar(o.Span.NotBefore, o.Span.NotAfter, "overlap",
-			fmt.Sprintf("%s is mounted on %s and on %s at once", v.Name, o.A.Node, o.B.Node),
+		text := fmt.Sprintf("%s is mounted on %s and on %s at once", v.Name, o.A.Node, o.B.Node)
+		if o.Brief {
+			text += ", at some time in this span"
+		}
+		b := d.bar(o.Span.NotBefore, o.Span.NotAfter, "overlap", text,
 			slices.Concat(o.A.Events, o.B.Events)...)
 		if n := len(out); n > 0 && b.A <= out[n-1].B {
 			last := &out[n-1]

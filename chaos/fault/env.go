@@ -27,7 +27,7 @@ type Env struct {
 	Peer      string        // The pod on the other side, for faults between two pods.
 	PeerNode  clusters.Node // Its node; nil for other faults.
 	RunID     string        // Owner mark of everything the fault leaves on a node.
-	Watchdog  undo.Watchdog // Brings back a node that is down; nil when there is none.
+	Watchdog  undo.Watchdog // Undoes what no node can; nil when there is none.
 	Clock     func() history.Time
 	Log       *slog.Logger
 

@@ -44,9 +44,12 @@ type Undoer interface {
 func Arm(ctx context.Context, env Env, owner undo.Owner, life time.Duration, tasks []undo.Task) error {
 	var errs []error
 	for _, t := range tasks {
-		if t.Power {
+		switch {
+		case t.Marks != "":
+			errs = append(errs, env.Watchdog.ArmMarks(ctx, t.Marks, owner, life+t.Longer))
+		case t.Power:
 			errs = append(errs, env.Watchdog.Arm(ctx, t.Node.Name(), owner, life+t.Longer))
-		} else {
+		default:
 			errs = append(errs, undo.Arm(ctx, t, owner, life))
 		}
 	}
@@ -57,9 +60,12 @@ func Arm(ctx context.Context, env Env, owner undo.Owner, life time.Duration, tas
 func Disarm(ctx context.Context, env Env, owner undo.Owner, tasks []undo.Task) error {
 	var errs []error
 	for _, t := range tasks {
-		if t.Power {
+		switch {
+		case t.Marks != "":
+			errs = append(errs, env.Watchdog.Disarm(ctx, t.Marks, owner))
+		case t.Power:
 			errs = append(errs, env.Watchdog.Disarm(ctx, t.Node.Name(), owner))
-		} else {
+		default:
 			errs = append(errs, undo.Disarm(ctx, t.Node, owner))
 		}
 	}

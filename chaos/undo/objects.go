@@ -52,11 +52,47 @@ func RestoreNode(was NodeWas) (Action, error) {
 	return action, nil
 }
 
-// kubectl returns the argv of a command. Its cache does not survive a reboot.
-func kubectl(args ...string) []string {
-	return append([]string{
+// API is what an undo needs of the API server. Its calls are bounded.
+type API interface {
+	// List returns the objects of a resource as a list in JSON, each with its kind; nothing if it is not served.
+	List(ctx context.Context, resource string) ([]byte, error)
+	// Delete deletes an object and does not wait for its end. It is no error if there is none.
+	Delete(ctx context.Context, resource, namespace, name string) error
+	// PatchNode changes a Node by a merge patch.
+	PatchNode(ctx context.Context, name string, patch []byte) error
+}
+
+// Kubectl is the API server as kubectl reaches it on a control-plane node.
+type Kubectl Runner
+
+// run runs a command. Its cache does not survive a reboot.
+func (k Kubectl) run(ctx context.Context, args ...string) (string, error) {
+	return k(ctx, append([]string{
 		"kubectl", "--kubeconfig=" + AdminConf, "--cache-dir=/run/seatrial/kubectl", "--request-timeout=5s",
-	}, args...)
+	}, args...), "")
+}
+
+// List lists with kubectl get. That a resource of the API server's own is not served is no answer: one that has just
+// started does not know its resources yet.
+func (k Kubectl) List(ctx context.Context, resource string) ([]byte, error) {
+	out, err := k.run(ctx, "get", resource, "--all-namespaces", "--output=json")
+	custom := strings.Contains(resource, ".")
+	if err != nil && custom && strings.Contains(err.Error(), "the server doesn't have a resource type") {
+		return []byte("{}"), nil
+	}
+	return []byte(out), err
+}
+
+// Delete deletes with kubectl delete.
+func (k Kubectl) Delete(ctx context.Context, resource, namespace, name string) error {
+	_, err := k.run(ctx, "delete", resource, name, "--namespace="+namespace, "--ignore-not-found", "--wait=false")
+	return err
+}
+
+// PatchNode patches with kubectl patch.
+func (k Kubectl) PatchNode(ctx context.Context, name string, patch []byte) error {
+	_, err := k.run(ctx, "patch", "node", name, "--type=merge", "--patch="+string(patch))
+	return err
 }
 
 // object is what an undo needs of an API object.
@@ -88,36 +124,31 @@ func (o object) String() string {
 	return strings.ToLower(o.Kind) + " " + name
 }
 
-// listObjects lists all objects of a resource, none if the API server does not serve it. That it does not serve one of
-// its own is no answer: an API server that has just started does not know its resources yet.
-func listObjects(ctx context.Context, run Runner, resource string) ([]object, error) {
-	out, err := run(ctx, kubectl("get", resource, "--all-namespaces", "--output=json"), "")
-	custom := strings.Contains(resource, ".")
-	if err != nil && custom && strings.Contains(err.Error(), "the server doesn't have a resource type") {
-		return nil, nil
-	}
+// listObjects lists all objects of a resource, none if the API server does not serve it.
+func listObjects(ctx context.Context, api API, resource string) ([]object, error) {
+	out, err := api.List(ctx, resource)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", resource, err)
 	}
 	var list struct {
 		Items []object `json:"items"`
 	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
+	if err := json.Unmarshal(out, &list); err != nil {
 		return nil, fmt.Errorf("list %s: decode answer %.80q: %w", resource, out, err)
 	}
 	return list.Items, nil
 }
 
-// Unmark reverts, through kubectl, the changes behind the owner's marks on objects of a resource, and returns what it
-// did. It is an error if an object's deletion is stuck, since its effect goes on.
-func Unmark(ctx context.Context, run Runner, owner Owner, resource string) (did []string, err error) {
-	objects, err := listObjects(ctx, run, resource)
+// Unmark reverts the changes behind the selected owners' marks on objects of a resource, and returns what it did. It is
+// an error if an object's deletion is stuck, since its effect goes on.
+func Unmark(ctx context.Context, api API, only Only, resource string) (did []string, err error) {
+	objects, err := listObjects(ctx, api, resource)
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, o := range objects {
-		argv, said := o.unmark(owner, resource)
+		change, said := o.unmark(api, only, resource)
 		switch {
 		case said == "":
 			continue
@@ -126,11 +157,11 @@ func Unmark(ctx context.Context, run Runner, owner Owner, resource string) (did 
 				o.Metadata.DeletionTimestamp, o.Metadata.Finalizers))
 			continue
 		}
-		if _, err := run(ctx, argv, ""); err != nil {
+		if err := change(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", o, said, err))
 			continue
 		}
-		did = append(did, fmt.Sprintf("%s %s (%s)", o, said, owner.Name()))
+		did = append(did, fmt.Sprintf("%s %s", o, said))
 		if o.Metadata.Labels[OwnerLabel] != "" {
 			errs = append(errs, fmt.Errorf("%s was deleted a moment ago: whether it goes is not known", o))
 		}
@@ -138,47 +169,57 @@ func Unmark(ctx context.Context, run Runner, owner Owner, resource string) (did 
 	return did, errors.Join(errs...)
 }
 
-// unmark returns the command that reverts the change behind the owner's mark and its description, or nothing without a
-// mark.
-func (o object) unmark(owner Owner, resource string) (argv []string, does string) {
-	mine := func(name string) bool { return name == owner.Name() }
-	if o.Kind == "ResourceQuota" && mine(o.Metadata.Name) || mine(o.Metadata.Labels[OwnerLabel]) {
-		return kubectl("delete", resource, o.Metadata.Name, "--namespace="+o.Metadata.Namespace,
-			"--ignore-not-found", "--wait=false"), "deleted"
+// unmark returns what reverts the changes behind the owners' marks, and its description with their names; or nothing
+// without a mark.
+func (o object) unmark(api API, only Only, resource string) (change func(context.Context) error, does string) {
+	ours := func(name string) bool {
+		owner, is := FromName(name)
+		return is && owner.In(only)
+	}
+	made := o.Metadata.Labels[OwnerLabel]
+	if o.Kind == "ResourceQuota" {
+		made = o.Metadata.Name
+	}
+	if ours(made) {
+		return func(ctx context.Context) error {
+			return api.Delete(ctx, resource, o.Metadata.Namespace, o.Metadata.Name)
+		}, fmt.Sprintf("deleted (%s)", made)
 	}
 	annotations, spec := map[string]any{}, map[string]any{}
 	var did []string
-	if mine(o.Metadata.Annotations[Cordon]) {
+	if name := o.Metadata.Annotations[Cordon]; ours(name) {
 		annotations[Cordon], spec["unschedulable"] = nil, nil
-		did = append(did, "uncordoned")
+		did = append(did, fmt.Sprintf("uncordoned (%s)", name))
 	}
-	if mine(o.Metadata.Annotations[OutOfService]) {
+	if name := o.Metadata.Annotations[OutOfService]; ours(name) {
 		annotations[OutOfService] = nil
 		spec["taints"] = slices.DeleteFunc(slices.Clone(o.Spec.Taints),
 			func(t Taint) bool { return t.Key == outOfServiceTaint })
-		did = append(did, "taken back into service")
+		did = append(did, fmt.Sprintf("taken back into service (%s)", name))
 	}
 	if len(did) == 0 || o.Kind != "Node" {
 		return nil, ""
 	}
-	return o.patch(map[string]any{"annotations": annotations}, spec), strings.Join(did, " and ")
+	return func(ctx context.Context) error {
+		return o.patch(ctx, api, map[string]any{"annotations": annotations}, spec)
+	}, strings.Join(did, " and ")
 }
 
 // patch changes a Node unless it was changed since it was read.
-func (o object) patch(meta, spec map[string]any) []string {
+func (o object) patch(ctx context.Context, api API, meta, spec map[string]any) error {
 	meta["resourceVersion"] = o.Metadata.ResourceVersion
 	whole := map[string]any{"metadata": meta}
 	if len(spec) > 0 {
 		whole["spec"] = spec
 	}
 	text, _ := json.Marshal(whole) // Maps of strings and taints: it cannot fail.
-	return kubectl("patch", "node", o.Metadata.Name, "--type=merge", "--patch="+string(text))
+	return api.PatchNode(ctx, o.Metadata.Name, text)
 }
 
 // Restore restores a deleted Node once it is registered again, and returns what it did. A Node with the old UID was not
 // deleted and is left alone.
-func (w NodeWas) Restore(ctx context.Context, run Runner) (did string, err error) {
-	objects, err := listObjects(ctx, run, "nodes")
+func (w NodeWas) Restore(ctx context.Context, api API) (did string, err error) {
+	objects, err := listObjects(ctx, api, "nodes")
 	if err != nil {
 		return "", err
 	}
@@ -191,7 +232,7 @@ func (w NodeWas) Restore(ctx context.Context, run Runner) (did string, err error
 	}
 	meta, spec := w.lacks(objects[i])
 	if len(meta) > 0 || len(spec) > 0 {
-		if _, err := run(ctx, objects[i].patch(meta, spec), ""); err != nil {
+		if err := objects[i].patch(ctx, api, meta, spec); err != nil {
 			return "", fmt.Errorf("give node %s what it had: %w", w.Name, err)
 		}
 	}

@@ -71,7 +71,7 @@ func TestUnmarkUndoesTheOwnersMarksAndNothingElse(t *testing.T) {
 		k := &kubectl{lists: map[string]string{
 			"nodes": markedNodes, "resourcequotas": markedQuotas, "stresschaos.chaos-mesh.org": markedMesh,
 		}}
-		did, err := undo.Unmark(t.Context(), k.run, undo.Owner{Run: "r1", Step: tc.step}, tc.resource)
+		did, err := undo.Unmark(t.Context(), undo.Kubectl(k.run), &undo.Owner{Run: "r1", Step: tc.step}, tc.resource)
 		if got := strings.Join(did, "; "); got != tc.did || (err != nil) != (tc.err != "") {
 			t.Errorf("%s of step %d: %q, %v", tc.resource, tc.step, got, err)
 		}
@@ -83,7 +83,7 @@ func TestUnmarkUndoesTheOwnersMarksAndNothingElse(t *testing.T) {
 		}
 	}
 	k := &kubectl{lists: map[string]string{"nodes": markedNodes}}
-	did, err := undo.Unmark(t.Context(), k.run, undo.Owner{Run: "r2", Step: 4}, "nodes")
+	did, err := undo.Unmark(t.Context(), undo.Kubectl(k.run), undo.Of("r2", 4), "nodes")
 	want := patch + `out-of-service":null},"resourceVersion":"7"},"spec":{"taints":` +
 		`[{"key":"dedicated","value":"db","effect":"NoSchedule"}]}}`
 	if d := cmp.Diff([]string{want}, k.asked); d != "" || err != nil || len(did) != 1 {
@@ -94,11 +94,11 @@ func TestUnmarkUndoesTheOwnersMarksAndNothingElse(t *testing.T) {
 func TestUnmarkSaysWhatItCouldNotDo(t *testing.T) {
 	busy := errors.New("the object has been modified")
 	k := &kubectl{lists: map[string]string{"nodes": markedNodes, "resourcequotas": "no JSON"}, fails: busy}
-	owner := undo.Owner{Run: "r1", Step: 3}
-	if did, err := undo.Unmark(t.Context(), k.run, owner, "nodes"); !errors.Is(err, busy) || len(did) > 0 {
+	owner := undo.Of("r1", 3)
+	if did, err := undo.Unmark(t.Context(), undo.Kubectl(k.run), owner, "nodes"); !errors.Is(err, busy) || len(did) > 0 {
 		t.Errorf("did %q, %v", did, err)
 	}
-	if _, err := undo.Unmark(t.Context(), k.run, owner, "resourcequotas"); err == nil {
+	if _, err := undo.Unmark(t.Context(), undo.Kubectl(k.run), owner, "resourcequotas"); err == nil {
 		t.Error("an answer that is no JSON passes")
 	}
 }
@@ -113,7 +113,7 @@ func TestADeletedNodeIsGivenBackWhatItHad(t *testing.T) {
 		},
 	}
 	k := &kubectl{lists: map[string]string{"nodes": markedNodes}}
-	did, err := was.Restore(t.Context(), k.run)
+	did, err := was.Restore(t.Context(), undo.Kubectl(k.run))
 	if err != nil || did != "node a was registered again and has what it had" {
 		t.Errorf("did %q, %v", did, err)
 	}
@@ -125,11 +125,11 @@ func TestADeletedNodeIsGivenBackWhatItHad(t *testing.T) {
 	}
 	k.asked = nil
 	was.UID = "u2" // It was never deleted.
-	if did, err := was.Restore(t.Context(), k.run); did != "" || err != nil || len(k.asked) > 0 {
+	if did, err := was.Restore(t.Context(), undo.Kubectl(k.run)); did != "" || err != nil || len(k.asked) > 0 {
 		t.Errorf("did %q, %v: %q", did, err, k.asked)
 	}
 	was.Name = "z"
-	if _, err := was.Restore(t.Context(), k.run); err == nil || !strings.Contains(err.Error(), "not registered") {
+	if _, err := was.Restore(t.Context(), undo.Kubectl(k.run)); err == nil || !strings.Contains(err.Error(), "not registered") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -36,12 +36,13 @@ type Action struct {
 // Command returns the action of a command without standard input.
 func Command(argv ...string) Action { return Action{Argv: argv} }
 
-// Task is the undo of a fault on one node.
+// Task is the undo of a fault on one node, or of its marks.
 type Task struct {
 	Node      clusters.Node
 	Actions   []Action
 	UntilBoot bool          // A boot of the node undoes it too.
 	Power     bool          // The watchdog brings the node back; no timer on the node could.
+	Marks     string        // In place of a node, the resource from whose objects the watchdog removes marks.
 	Longer    time.Duration // Added to the life of the fault.
 }
 

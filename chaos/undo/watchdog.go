@@ -25,14 +25,16 @@ import (
 	"github.com/seatrial/seatrial/clusters/durable"
 )
 
-// Watchdog undoes faults that stop a whole node: no timer on the node can fire then, so a process on the harness's host
-// starts the node again.
+// Watchdog undoes what no timer on a node can: a process on the harness's host starts a node that a fault stopped, or
+// removes marks from API objects of a cluster none of whose nodes can.
 type Watchdog interface {
 	// Arm starts a process that brings the node back after life, and returns when that is ready. It replaces one that
 	// is armed already.
 	Arm(ctx context.Context, node string, owner Owner, life time.Duration) error
-	// Disarm ends the process and waits for its end. It is no error if there is none.
-	Disarm(ctx context.Context, node string, owner Owner) error
+	// ArmMarks starts one that removes the owner's marks from the objects of a resource, likewise.
+	ArmMarks(ctx context.Context, resource string, owner Owner, life time.Duration) error
+	// Disarm ends the process of a node or resource, and waits for its end. It is no error if there is none.
+	Disarm(ctx context.Context, name string, owner Owner) error
 	// Release disarms all selected ones, whichever harness armed them, and returns their names.
 	Release(ctx context.Context, only Only) ([]string, error)
 }
@@ -46,6 +48,8 @@ type HostWatchdog struct {
 	Engine  string // Name or path of the container engine's client.
 	Hook    string // In place of an engine, the program that has power over the nodes.
 	Cluster string
+	// Kubeconfig reaches the API server, for marks. It is written to the process's standard input, and to no disk.
+	Kubeconfig []byte
 }
 
 var _ Watchdog = HostWatchdog{}
@@ -69,7 +73,7 @@ const (
 	logExt      = ".log"
 )
 
-// Order is the undo of one node that its process carries out.
+// Order is the undo that its process carries out: of one node, or of the owner's marks on the objects of a resource.
 type Order struct {
 	Schema   int          `json:"schema"`
 	Run      string       `json:"run"`
@@ -77,8 +81,9 @@ type Order struct {
 	Engine   string       `json:"engine"` // Name or path of the container engine's client.
 	Hook     string       `json:"hook,omitempty"`
 	Cluster  string       `json:"cluster"`
-	Node     string       `json:"node"`
-	Deadline history.Time `json:"deadline"` // On the boot clock of this machine.
+	Node     string       `json:"node,omitempty"`
+	Marks    string       `json:"marks,omitempty"` // The resource.
+	Deadline history.Time `json:"deadline"`        // On the boot clock of this machine.
 }
 
 // Owner returns the order's owner.
@@ -89,9 +94,11 @@ func (o Order) check() error {
 	switch {
 	case o.Schema != orderSchema:
 		return fmt.Errorf("schema is %d; this program reads %d", o.Schema, orderSchema)
-	case o.Node == "" || strings.ContainsAny(o.Node, "/@\x00"):
+	case o.Marks == "" && (o.Node == "" || strings.ContainsAny(o.Node, "/@\x00")):
 		return fmt.Errorf("node is %q; use its name", o.Node)
-	case o.Cluster == "" || o.Engine == "" && o.Hook == "":
+	case o.Marks != "" && (o.Node != "" || strings.ContainsAny(o.Marks, "/@\x00")):
+		return fmt.Errorf("marks is %q beside node %q; use a resource alone", o.Marks, o.Node)
+	case o.Cluster == "" || o.Marks == "" && o.Engine == "" && o.Hook == "":
 		return fmt.Errorf("cluster is %q, engine %q, hook %q; set the first and one of the others", o.Cluster, o.Engine,
 			o.Hook)
 	case o.Deadline <= 0:
@@ -100,9 +107,9 @@ func (o Order) check() error {
 	return o.Owner().Check()
 }
 
-// orderPath is the path of an order in dir, named after owner and node.
-func orderPath(dir string, owner Owner, node string) string {
-	return filepath.Join(dir, owner.Name()+"@"+node+orderExt)
+// orderPath is the path of an order in dir, named after owner and node or resource.
+func orderPath(dir string, owner Owner, name string) string {
+	return filepath.Join(dir, owner.Name()+"@"+name+orderExt)
 }
 
 // write stores the order in dir and returns its path. It replaces an order of the same name.
@@ -110,7 +117,7 @@ func (o Order) write(dir string) (string, error) {
 	if err := o.check(); err != nil {
 		return "", err
 	}
-	path := orderPath(dir, o.Owner(), o.Node)
+	path := orderPath(dir, o.Owner(), o.Node+o.Marks)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -180,27 +187,42 @@ func logOf(path string) string { return strings.TrimSuffix(path, orderExt) + log
 
 // Arm writes an order, starts its process, and returns when that is armed.
 func (d HostWatchdog) Arm(ctx context.Context, node string, owner Owner, life time.Duration) error {
-	fail := func(err error) error { return fmt.Errorf("arm the watchdog of node %q: %w", node, err) }
-	deadline := bootclock.Now().Add(life)
-	if err := d.Disarm(ctx, node, owner); err != nil {
+	return d.arm(ctx, Order{Run: owner.Run, Step: owner.Step, Node: node}, life)
+}
+
+// ArmMarks does so with an order about marks.
+func (d HostWatchdog) ArmMarks(ctx context.Context, resource string, owner Owner, life time.Duration) error {
+	return d.arm(ctx, Order{Run: owner.Run, Step: owner.Step, Marks: resource}, life)
+}
+
+func (d HostWatchdog) arm(ctx context.Context, o Order, life time.Duration) error {
+	fail := func(err error) error { return fmt.Errorf("arm the watchdog of %s: %w", o.of(), err) }
+	o.Deadline = bootclock.Now().Add(life)
+	if err := d.Disarm(ctx, o.Node+o.Marks, o.Owner()); err != nil {
 		return err
 	}
-	path, err := Order{
-		Schema: orderSchema, Run: owner.Run, Step: owner.Step, Engine: d.Engine, Hook: d.Hook, Cluster: d.Cluster,
-		Node: node, Deadline: deadline,
-	}.write(d.Dir)
+	o.Schema, o.Engine, o.Hook, o.Cluster = orderSchema, d.Engine, d.Hook, d.Cluster
+	path, err := o.write(d.Dir)
 	if err != nil {
 		return fail(fmt.Errorf("write its order: %w", err))
 	}
-	if err := d.start(ctx, path); err != nil {
+	if err := d.start(ctx, path, o.Marks != ""); err != nil {
 		return errors.Join(fail(err), discard(path))
 	}
 	return nil
 }
 
+// of names what the order undoes.
+func (o Order) of() string {
+	if o.Marks != "" {
+		return "marks on " + o.Marks
+	}
+	return fmt.Sprintf("node %q", o.Node)
+}
+
 // start starts the process of an order, in a session of its own so that it gets no signal for the harness's group or
 // terminal, and waits until it is armed.
-func (d HostWatchdog) start(ctx context.Context, path string) (err error) {
+func (d HostWatchdog) start(ctx context.Context, path string, marks bool) (err error) {
 	if len(d.Argv) == 0 {
 		return errors.New("no program is set")
 	}
@@ -213,6 +235,9 @@ func (d HostWatchdog) start(ctx context.Context, path string) (err error) {
 	cmd := exec.Command(d.Argv[0], append(d.Argv[1:len(d.Argv):len(d.Argv)], path)...)
 	cmd.Dir = "/" // It must not keep a file system busy.
 	cmd.Stderr = log
+	if marks {
+		cmd.Stdin = bytes.NewReader(d.Kubeconfig)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
@@ -246,9 +271,9 @@ func (d HostWatchdog) start(ctx context.Context, path string) (err error) {
 }
 
 // Disarm removes the order and waits until its process has released it.
-func (d HostWatchdog) Disarm(ctx context.Context, node string, owner Owner) error {
-	if err := end(ctx, orderPath(d.Dir, owner, node)); err != nil {
-		return fmt.Errorf("disarm the watchdog of node %q: %w", node, err)
+func (d HostWatchdog) Disarm(ctx context.Context, name string, owner Owner) error {
+	if err := end(ctx, orderPath(d.Dir, owner, name)); err != nil {
+		return fmt.Errorf("disarm the watchdog of %q: %w", name, err)
 	}
 	return nil
 }
@@ -292,13 +317,18 @@ func end(ctx context.Context, path string) error {
 		})
 }
 
-// OpenNode opens the node of an order. The error for a cluster that does not exist wraps clusters.ErrNotFound.
-type OpenNode func(ctx context.Context, o Order) (clusters.Node, error)
+// Reach is how a process reaches what its order is about.
+type Reach struct {
+	// Node opens the node. The error for a cluster that does not exist wraps clusters.ErrNotFound.
+	Node func(ctx context.Context, o Order) (clusters.Node, error)
+	// API reaches the API server by the kubeconfig on standard input.
+	API func() (API, error)
+}
 
-// Watch carries an order out: it prints armedLine, waits for the deadline, brings the node back, and carries out what
-// the owner has armed on it. It returns early if the order is removed or replaced. It removes the order once it is
+// Watch carries an order out: it prints armedLine, waits for the deadline, and undoes. For a node it carries out what
+// the owner has armed on it, too. It returns early if the order is removed or replaced. It removes the order once it is
 // carried out or the cluster is gone; after an error the order stays, for heal to see.
-func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log *slog.Logger) (err error) {
+func Watch(ctx context.Context, path string, reach Reach, armed io.Writer, log *slog.Logger) (err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("open order: %w", err)
@@ -315,16 +345,9 @@ func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log
 	if err != nil {
 		return fmt.Errorf("read order %s: %w", path, err)
 	}
-	node, err := open(ctx, o)
+	act, err := prepare(ctx, o, reach, log)
 	if err != nil {
-		return fmt.Errorf("find node %q: %w", o.Node, err)
-	}
-	power, ok := node.(clusters.PowerNode)
-	if !ok {
-		return fmt.Errorf("node %q cannot be brought back: its provider has no power over it", o.Node)
-	}
-	if _, err := power.State(ctx); err != nil {
-		return fmt.Errorf("get state: %w", err)
+		return err
 	}
 	if _, err := io.WriteString(armed, armedLine); err != nil {
 		return fmt.Errorf("say that it is armed: %w", err)
@@ -332,14 +355,51 @@ func Watch(ctx context.Context, path string, open OpenNode, armed io.Writer, log
 	if over, err := wait(ctx, file, o); err != nil || !over {
 		return err
 	}
-	log.Info("deadline reached", "node", o.Node, "owner", o.Owner().Name())
-	if err := act(ctx, file, o, open, log); err != nil {
+	log.Info("deadline reached", "of", o.of(), "owner", o.Owner().Name())
+	// It is tried again: an engine or API server that was restarted answers after a while.
+	what := fmt.Sprintf("the undo of %s to be carried out", o.of())
+	err = await.Until(ctx, what, time.Second, actBound, func(ctx context.Context) (bool, string, error) {
+		still, err := there(file)
+		if err == nil && still {
+			err = act(ctx)
+		}
+		return err == nil, "", err
+	})
+	if err != nil {
 		return err
 	}
 	if still, err := there(file); err != nil || !still {
 		return err
 	}
 	return discard(path)
+}
+
+// prepare returns what carries the order out, once it has reached what the order is about.
+func prepare(ctx context.Context, o Order, reach Reach, log *slog.Logger) (act func(context.Context) error, err error) {
+	if o.Marks != "" {
+		api, err := reach.API() // What it knows of the cluster is kept: the files may be gone at the deadline.
+		if err == nil {
+			_, err = api.List(ctx, o.Marks)
+		}
+		return func(ctx context.Context) error {
+			owner := o.Owner()
+			did, err := Unmark(ctx, api, &owner, o.Marks)
+			log.Info("removed marks", "did", did, "error", err)
+			return err
+		}, err
+	}
+	node, err := reach.Node(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("find node %q: %w", o.Node, err)
+	}
+	power, ok := node.(clusters.PowerNode)
+	if !ok {
+		return nil, fmt.Errorf("node %q cannot be brought back: its provider has no power over it", o.Node)
+	}
+	if _, err := power.State(ctx); err != nil {
+		return nil, fmt.Errorf("get state: %w", err)
+	}
+	return func(ctx context.Context) error { return bringBack(ctx, o, reach, log) }, nil
 }
 
 // wait waits for the deadline. It returns false if the order is removed before.
@@ -359,30 +419,24 @@ func wait(ctx context.Context, file *os.File, o Order) (over bool, err error) {
 	}
 }
 
-// act brings the node back. It retries: an engine that was restarted answers after a while.
-func act(ctx context.Context, file *os.File, o Order, open OpenNode, log *slog.Logger) error {
-	what := fmt.Sprintf("node %q to be brought back", o.Node)
-	return await.Until(ctx, what, time.Second, actBound, func(ctx context.Context) (bool, string, error) {
-		if still, err := there(file); err != nil || !still {
-			return !still, "", err
-		}
-		node, err := open(ctx, o)
-		if errors.Is(err, clusters.ErrNotFound) {
-			log.Info("the cluster is gone", "cluster", o.Cluster)
-			return true, "", nil
-		}
-		if err != nil {
-			return false, "", err
-		}
-		if o.Hook != "" { // It reaches nothing on the node, where timers undo the rest.
-			did, err := BringBack(ctx, node)
-			log.Info("brought back", "node", o.Node, "did", did, "error", err)
-			return err == nil, "", err
-		}
-		reports, err := Cluster(ctx, []clusters.Node{node}, Of(o.Run, o.Step))
-		for _, r := range reports {
-			log.Info("healed", "node", r.Node, "undone", r.String(), "error", err)
-		}
-		return err == nil, "", err
-	})
+// bringBack brings the node back, and carries out what the owner has armed on it.
+func bringBack(ctx context.Context, o Order, reach Reach, log *slog.Logger) error {
+	node, err := reach.Node(ctx, o)
+	if errors.Is(err, clusters.ErrNotFound) {
+		log.Info("the cluster is gone", "cluster", o.Cluster)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if o.Hook != "" { // It reaches nothing on the node, where timers undo the rest.
+		did, err := BringBack(ctx, node)
+		log.Info("brought back", "node", o.Node, "did", did, "error", err)
+		return err
+	}
+	reports, err := Cluster(ctx, []clusters.Node{node}, Of(o.Run, o.Step))
+	for _, r := range reports {
+		log.Info("healed", "node", r.Node, "undone", r.String(), "error", err)
+	}
+	return err
 }

@@ -58,7 +58,11 @@ func watchFile(order string) error {
 		}
 		return fileNode{filepath.Join(filepath.Dir(order), o.Node+".state"), o.Node}, nil
 	}
-	return Watch(context.Background(), order, open, os.Stdout, log)
+	objects := func() (API, error) {
+		path, err := io.ReadAll(os.Stdin)
+		return fileAPI(path), err
+	}
+	return Watch(context.Background(), order, Reach{Node: open, API: objects}, os.Stdout, log)
 }
 
 func harness(dir string) error {
@@ -68,6 +72,47 @@ func harness(dir string) error {
 	fmt.Println("armed")
 	_, err := io.ReadAll(os.Stdin) // Nothing is said: it waits to be killed.
 	return err
+}
+
+// fileAPI is the path of a file with one Node, and stands for an API server; the path stands for a kubeconfig.
+type fileAPI string
+
+func (f fileAPI) List(context.Context, string) ([]byte, error) { return os.ReadFile(string(f)) }
+
+func (f fileAPI) Delete(context.Context, string, string, string) error { return errors.ErrUnsupported }
+
+func (f fileAPI) PatchNode(_ context.Context, name string, patch []byte) error {
+	return os.WriteFile(string(f), fmt.Appendf(nil, `{"patched":%q,"with":%s}`, name, patch), 0o600)
+}
+
+func TestMarksAreRemovedWhenTheTimeIsOver(t *testing.T) {
+	dir := t.TempDir()
+	nodes := filepath.Join(dir, "nodes.json")
+	const marked = `{"items":[{"kind":"Node","metadata":{"name":"a","resourceVersion":"7","annotations":` +
+		`{"seatrial/cordon":"seatrial-r1-3"}},"spec":{"unschedulable":true}}]}`
+	must(t, os.WriteFile(nodes, []byte(marked), 0o600))
+	d := watchdogOf(dir)
+	d.Engine, d.Kubeconfig = "", []byte(nodes)
+	must(t, d.ArmMarks(t.Context(), "nodes", owner, time.Minute))
+	must(t, d.Disarm(t.Context(), "nodes", owner))
+	empties(t, dir)
+	begin := time.Now()
+	must(t, d.ArmMarks(t.Context(), "nodes", owner, 1500*time.Millisecond))
+	empties(t, dir)
+	if took := time.Since(begin); took < 1500*time.Millisecond {
+		t.Errorf("they were removed after %s", took)
+	}
+	const want = `{"patched":"a","with":{"metadata":{"annotations":{"seatrial/cordon":null},"resourceVersion":"7"},` +
+		`"spec":{"unschedulable":null}}}`
+	if now, err := os.ReadFile(nodes); string(now) != want || err != nil {
+		t.Errorf("%s, %v", now, err)
+	}
+	d.Kubeconfig = []byte(filepath.Join(dir, "missing"))
+	err := d.ArmMarks(t.Context(), "nodes", owner, time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("armed without an API server: %v", err)
+	}
+	empties(t, dir)
 }
 
 // fileNode is a node whose state is the content of a file. It has nothing on it, not even the agent.
@@ -282,7 +327,7 @@ func TestOneDogForAnOrder(t *testing.T) {
 	orders, err := listOrders(dir, nil)
 	must(t, err)
 	var said bytes.Buffer
-	err = Watch(t.Context(), orders[0], nil, &said, slog.New(slog.DiscardHandler))
+	err = Watch(t.Context(), orders[0], Reach{}, &said, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "another process does already") || said.Len() > 0 {
 		t.Errorf("got %v, it said %q", err, said.String())
 	}
@@ -302,7 +347,7 @@ func TestTheClusterIsDeletedMeanwhile(t *testing.T) {
 		}
 		return n, nil
 	}
-	must(t, Watch(t.Context(), path, open, io.Discard, slog.New(slog.DiscardHandler)))
+	must(t, Watch(t.Context(), path, Reach{Node: open}, io.Discard, slog.New(slog.DiscardHandler)))
 	empties(t, dir)
 }
 

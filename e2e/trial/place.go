@@ -17,7 +17,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -324,29 +326,57 @@ func Used(ctx context.Context, p clusters.Provider, name string) (lock.Holder, b
 // OutsideCommand is the command of the seatrial program that is a watchdog beside a cluster.
 const OutsideCommand = "deadman"
 
-// OpenOrdered finds the node of an order, through the provider of its cluster.
-func OpenOrdered(log *slog.Logger) undo.OpenNode {
-	return func(ctx context.Context, o undo.Order) (clusters.Node, error) {
-		if o.Hook != "" {
-			return hookedNode(o.Hook, o.Node), nil
-		}
-		provider, err := NewProvider(o.Engine, log)
-		if err != nil {
-			return nil, err
-		}
-		cluster, err := provider.Open(ctx, o.Cluster)
-		if err != nil {
-			return nil, err
-		}
-		nodes, err := cluster.Nodes(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
-		}
-		if n, ok := find(nodes, func(n clusters.Node) bool { return n.Name() == o.Node }); ok {
-			return n, nil
-		}
-		return nil, fmt.Errorf("cluster %q has no node %q", o.Cluster, o.Node)
+// Ordered reaches what orders of watchdogs are about: nodes through the provider of their cluster, the API server by the
+// kubeconfig on stdin.
+func Ordered(stdin io.Reader, log *slog.Logger) undo.Reach {
+	return undo.Reach{
+		Node: func(ctx context.Context, o undo.Order) (clusters.Node, error) {
+			if o.Hook != "" {
+				return hookedNode(o.Hook, o.Node), nil
+			}
+			provider, err := NewProvider(o.Engine, log)
+			if err != nil {
+				return nil, err
+			}
+			cluster, err := provider.Open(ctx, o.Cluster)
+			if err != nil {
+				return nil, err
+			}
+			nodes, err := cluster.Nodes(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("list nodes: %w", err)
+			}
+			if n, ok := find(nodes, func(n clusters.Node) bool { return n.Name() == o.Node }); ok {
+				return n, nil
+			}
+			return nil, fmt.Errorf("cluster %q has no node %q", o.Cluster, o.Node)
+		},
+		API: func() (undo.API, error) {
+			text, err := io.ReadAll(stdin)
+			if err != nil {
+				return nil, fmt.Errorf("read kubeconfig: %w", err)
+			}
+			config, err := clientcmd.RESTConfigFromKubeConfig(text)
+			if err != nil {
+				return nil, fmt.Errorf("read kubeconfig: %w", err)
+			}
+			kube, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				return nil, err
+			}
+			return fault.API(kube), nil
+		},
 	}
+}
+
+// Unmark removes the selected owners' marks from all API objects of a cluster, and returns what it did. No node needs to
+// be reached.
+func Unmark(ctx context.Context, cluster clusters.Cluster, only undo.Only) (did []string, err error) {
+	kube, err := client(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return fault.Unmark(ctx, kube, only, fault.MarkedResources()...)
 }
 
 // NewRunID returns an owner mark: a letter and 10 to 12 lower-case letters and digits, valid in labels, unit names and

@@ -69,7 +69,7 @@ type runner struct {
 
 	RunID      string // Owner mark of everything the trial makes; see NewRunID.
 	Parts      Parts
-	Watchdog   undo.Watchdog // Brings back nodes that faults take away, when the harness cannot.
+	Watchdog   undo.Watchdog // Undoes what no node can, when the harness cannot.
 	dir        *rundir.Dir
 	rec        *feed
 	log        *slog.Logger
@@ -98,7 +98,11 @@ type runner struct {
 // that was cut short is not an error: its verdict says so, even if the disk was full. An error means that the run
 // directory could not be written or read; Outcome.Dir is set if there is one.
 func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
-	c, err := p.begin(o)
+	kubeconfig, err := p.Cluster.Kubeconfig(ctx)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("read kubeconfig of cluster %q: %w", p.Cluster.Name(), err)
+	}
+	c, err := p.begin(o, kubeconfig)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -166,7 +170,7 @@ func (c *runner) heal(ctx context.Context) error {
 }
 
 // begin makes the run directory and writes what is known before anything is touched.
-func (p *Place) begin(o RunOptions) (c *runner, err error) {
+func (p *Place) begin(o RunOptions, kubeconfig []byte) (c *runner, err error) {
 	now := time.Now()
 	watchdogs, err := undo.WatchdogDir()
 	if err != nil {
@@ -190,7 +194,7 @@ func (p *Place) begin(o RunOptions) (c *runner, err error) {
 		RunOptions: o, Place: p, RunID: o.Header.RunID, Parts: AllParts(),
 		Watchdog: undo.HostWatchdog{
 			Argv: []string{p.Program, OutsideCommand}, Dir: watchdogs, Engine: p.options.Engine, Hook: hook,
-			Cluster: p.options.ClusterName,
+			Cluster: p.options.ClusterName, Kubeconfig: kubeconfig,
 		},
 	}
 	if c.dir, err = rundir.Create(o.RunsDir, o.Plan.Scenario, o.Plan.Seed, now); err != nil {

@@ -146,7 +146,7 @@ func runMarks(ctx context.Context, std stdio, args []string) error {
 	if err != nil {
 		return err
 	}
-	did, err := undo.Unmark(ctx, here(commandBound), owner, operands[0])
+	did, err := undo.Unmark(ctx, undo.Kubectl(here(commandBound)), &owner, operands[0])
 	return errors.Join(err, printLines(std.out, did...))
 }
 
@@ -158,7 +158,7 @@ func runRestoreNode(ctx context.Context, std stdio, args []string) error {
 	if err := json.NewDecoder(std.in).Decode(&was); err != nil || was.Name == "" {
 		return badArguments("read what the Node had: its name is %q: %w", was.Name, err)
 	}
-	did, err := was.Restore(ctx, here(commandBound))
+	did, err := was.Restore(ctx, undo.Kubectl(here(commandBound)))
 	if err != nil || did == "" {
 		return err
 	}

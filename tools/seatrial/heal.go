@@ -31,8 +31,9 @@ Without --run and --cluster it covers all runs on all of Seatrial's clusters, as
 --context it covers the cluster that they name.
 With --journal it first lists the faults that are open in the journal of a run directory, then undoes those of that run.
 
-API objects are reached through a control-plane node. If the API server does not answer, heal still heals the nodes and
-reports what it could not do; timers on the control plane keep trying.`,
+API objects are reached through a control-plane node, and on an existing cluster also by its kubeconfig. If the API
+server does not answer, heal still heals the nodes and reports what it could not do; timers on the control plane, where
+there are some, keep trying.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -150,7 +151,12 @@ func (h *healed) existing(ctx context.Context, f accessFlags, only undo.Only, st
 	if err != nil {
 		return err
 	}
-	return errors.Join(h.heal(ctx, c, only), c.Close(ctx))
+	err = h.heal(ctx, c, only)
+	did, failed := trial.Unmark(ctx, c, only) // Of faults whose undo is no node's.
+	if len(did) > 0 {
+		h.Nodes = append(h.Nodes, undo.Report{Node: "API server", Undone: []string{}, Did: did})
+	}
+	return errors.Join(err, failed, c.Close(ctx))
 }
 
 func (h *healed) heal(ctx context.Context, c clusters.Cluster, only undo.Only) error {
@@ -197,12 +203,12 @@ func openFaults(path string, stderr io.Writer) (run string, err error) {
 func newDeadman() *cobra.Command {
 	return &cobra.Command{
 		Use:    trial.OutsideCommand + " ORDER",
-		Short:  "Bring a node back at the deadline that a file names",
+		Short:  "Undo, at the deadline that a file names, what no node can",
 		Hidden: true, // Trials call it.
 		Args:   exactly("ORDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-			return undo.Watch(cmd.Context(), args[0], trial.OpenOrdered(log), cmd.OutOrStdout(), log)
+			return undo.Watch(cmd.Context(), args[0], trial.Ordered(cmd.InOrStdin(), log), cmd.OutOrStdout(), log)
 		},
 	}
 }

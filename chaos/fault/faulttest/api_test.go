@@ -205,6 +205,13 @@ func (w *world) kube() *kubefake.Clientset {
 		}
 		return nil
 	})
+	read("list", "nodes", func(string) runtime.Object {
+		list := &corev1.NodeList{}
+		for _, n := range w.known {
+			list.Items = append(list.Items, *n)
+		}
+		return list
+	})
 	read("get", "csinodes", func(name string) runtime.Object {
 		if w.known[name] == nil {
 			return nil
@@ -230,6 +237,15 @@ func (w *world) kube() *kubefake.Clientset {
 	kube.PrependReactor("delete", "pods", w.deletePod)
 	kube.PrependReactor("delete", "nodes", w.deleteNode)
 	kube.PrependReactor("update", "nodes", w.updateNode)
+	kube.PrependReactor("patch", "nodes", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		act := a.(k8stesting.PatchActionImpl)
+		if !w.patchNode(act.Name, string(act.Patch)) {
+			return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), act.Name, errors.New("it was modified"))
+		}
+		return true, w.known[act.Name].DeepCopy(), nil
+	})
 	kube.PrependReactor("create", "resourcequotas", w.countQuota)
 	kube.PrependReactor("list", "pods", w.listProxies)
 	kube.PrependReactor("list", "pods", w.listDNS)

@@ -208,11 +208,7 @@ func harnessDied(ctx context.Context, def fault.Definition, b Bench) (err error)
 	if err := dead.Inject(ctx); err != nil {
 		return fmt.Errorf("inject: %w", err)
 	}
-	nodes, err := b.Env.Cluster.Nodes(ctx)
-	if err != nil {
-		return fmt.Errorf("list nodes: %w", err)
-	}
-	if _, err := undo.Cluster(ctx, nodes, undo.Of(b.Env.RunID, 0)); err != nil {
+	if _, err := fault.HealCluster(ctx, b.Env.Cluster, b.Env.Kube, undo.Of(b.Env.RunID, 0)); err != nil {
 		return err
 	}
 	if b.Env.Watchdog != nil {
@@ -252,11 +248,7 @@ func Arm(ctx context.Context, f fault.Fault, b Bench) error {
 
 // nothingLeft returns an error that names what the run has left on any node, and undoes it.
 func nothingLeft(ctx context.Context, b Bench) error {
-	nodes, err := b.Env.Cluster.Nodes(ctx)
-	if err != nil {
-		return fmt.Errorf("list nodes: %w", err)
-	}
-	reports, err := undo.Cluster(ctx, nodes, undo.Of(b.Env.RunID, 0))
+	reports, err := fault.HealCluster(ctx, b.Env.Cluster, b.Env.Kube, undo.Of(b.Env.RunID, 0))
 	errs := []error{err}
 	for _, r := range reports {
 		if !r.Nothing() {

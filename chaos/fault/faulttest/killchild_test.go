@@ -24,6 +24,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/existing"
 	"github.com/seatrial/seatrial/clusters/kind"
 )
 
@@ -119,7 +120,7 @@ func (e assignment) carryOut(ctx context.Context) error {
 
 func (e assignment) open(ctx context.Context, log *slog.Logger) (clusters.Cluster, error) {
 	if e.Existing {
-		return openExisting(ctx, log, e.Kubeconfig, e.Cluster, "")
+		return openExisting(ctx, log, existing.Options{Kubeconfig: e.Kubeconfig}, e.Cluster)
 	}
 	provider, err := kind.New(kind.Options{Engine: e.Engine, KubeconfigPath: e.Kubeconfig, Log: log})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -209,6 +210,7 @@ type armedBeside struct {
 	w      *world
 	host   *fake.Node
 	timers map[string]*time.Timer
+	kube   kubernetes.Interface // To remove marks.
 }
 
 func (w *world) makeArmedBeside() {
@@ -235,6 +237,21 @@ func (k *armedBeside) Arm(ctx context.Context, name string, owner undo.Owner, li
 	return k.act(ctx, func() {
 		k.timers[order] = time.AfterFunc(life, func() {
 			k.w.nodes[name].node.BringBack()
+			k.w.mu.Lock()
+			defer k.w.mu.Unlock()
+			delete(k.timers, order)
+		})
+	}, "arm", order, life.String())
+}
+
+// ArmMarks has marks removed after life, as long as the API server answers.
+func (k *armedBeside) ArmMarks(ctx context.Context, resource string, owner undo.Owner, life time.Duration) error {
+	order := owner.Name() + "@" + resource
+	return k.act(ctx, func() {
+		k.timers[order] = time.AfterFunc(life, func() {
+			if _, err := fault.Unmark(context.Background(), k.kube, &owner, resource); err != nil {
+				panic(err)
+			}
 			k.w.mu.Lock()
 			defer k.w.mu.Unlock()
 			delete(k.timers, order)

@@ -22,6 +22,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/fault/network"
 	"github.com/seatrial/seatrial/chaos/fault/node"
+	"github.com/seatrial/seatrial/chaos/fault/object"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
@@ -62,7 +63,7 @@ func byKubeconfig(t *testing.T, log *slog.Logger, name string, workers int, hook
 			t.Errorf("a container engine was called: %s", text)
 		}
 	})
-	c, err := openExisting(t.Context(), log, kubeconfig, "", hook)
+	c, err := openExisting(t.Context(), log, existing.Options{Kubeconfig: kubeconfig, NodeHook: hook}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,20 +76,65 @@ func byKubeconfig(t *testing.T, log *slog.Logger, name string, workers int, hook
 }
 
 // openExisting opens a cluster with leave for every fault.
-func openExisting(ctx context.Context, log *slog.Logger, kubeconfig, name, hook string) (clusters.Cluster, error) {
-	limits := link.Limits{
+func openExisting(ctx context.Context, log *slog.Logger, o existing.Options, name string) (clusters.Cluster, error) {
+	o.Log, o.FaultControlPlane = log, true
+	o.Faults = link.Limits{
 		Longest: 10 * time.Minute, Total: 10 * time.Hour, Scripts: []string{link.ScriptSum(nodefacts.Script)},
 	}
 	for _, d := range definitions() {
-		limits.Faults = append(limits.Faults, d.Name)
+		o.Faults.Faults = append(o.Faults.Faults, d.Name)
 	}
-	p, err := existing.New(existing.Options{
-		Kubeconfig: kubeconfig, Log: log, Faults: limits, FaultControlPlane: true, NodeHook: hook,
-	})
+	p, err := existing.New(o)
 	if err != nil {
 		return nil, err
 	}
 	return p.Open(ctx, name)
+}
+
+// TestMarksBesideTheCluster has no control-plane node, as in a managed cluster: API objects are marked by the harness,
+// and unmarked by it, or by a process beside the cluster when the harness is gone.
+func TestMarksBesideTheCluster(t *testing.T) {
+	if os.Getenv("SEATRIAL_LONG") != "1" {
+		t.Skip("NOT RUN: marks without a control-plane node on a real kind cluster; it needs an engine: make long")
+	}
+	log, dir := slog.New(slog.NewTextHandler(t.Output(), nil)), t.TempDir()
+	made, kubeconfig := byKubeconfig(t, log, "seatrial-dev-marks", 2, "")
+	if err := made.(clusters.Closer).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := openExisting(t.Context(), log, existing.Options{
+		Kubeconfig: kubeconfig, NodeSelector: "!node-role.kubernetes.io/control-plane",
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.(clusters.Closer).Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	watchdog, err := realWatchdog(t.Context(), log, filepath.Join(dir, "outside"), cluster.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	watchdog.Engine = ""
+	if watchdog.Kubeconfig, err = cluster.Kubeconfig(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nodes := withAgents(t, log, cluster)
+	target := faulttest.Target{
+		Cluster: cluster, Kube: realKube(t, cluster), RunID: "rmarks", Clock: bootclock.Now, Log: log, Claims: true,
+		Watchdog: watchdog,
+	}
+	defs := []fault.Definition{object.Cordon(), object.Drain(), object.OutOfService(), object.PodQuota()}
+	if err := faulttest.OnCluster(t.Context(), defs, target); err != nil {
+		t.Error(err)
+	}
+	for _, def := range []fault.Definition{object.Cordon(), object.OutOfService(), object.PodQuota()} {
+		if err := leftAlone(t, def, target, nodes); err != nil {
+			t.Errorf("fault %q is left alone: %v", def.Name, err)
+		}
+	}
 }
 
 // TestFaultsByKubeconfig takes faults of kubelet, runtime, containers and packets through their lives on a cluster that

@@ -302,14 +302,14 @@ func (w *world) agent(ctx context.Context, m *machine, argv []string, stdin stri
 		armed, err := host.Armed(only)
 		return encode(armed), err
 	case "marks":
-		did, err := undo.Unmark(ctx, host.Run, *only, argv[len(argv)-1])
+		did, err := undo.Unmark(ctx, undo.Kubectl(host.Run), only, argv[len(argv)-1])
 		return strings.Join(did, "\n"), err
 	case "restore-node":
 		var was undo.NodeWas
 		if err := json.Unmarshal([]byte(stdin), &was); err != nil {
 			return "", err
 		}
-		return was.Restore(ctx, host.Run)
+		return was.Restore(ctx, undo.Kubectl(host.Run))
 	}
 	bound := 30 * time.Minute
 	if text := flagOf(argv, "--bound"); text != "" {
@@ -388,9 +388,11 @@ func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	if w.inert {
 		node = idle{w.cluster.Node("worker")}
 	}
+	kube := server{w.kube(), w}
+	w.armedBeside.kube = kube
 	b := faulttest.Bench{
 		Env: fault.Env{
-			Cluster: w.cluster, Kube: server{w.kube(), w}, Node: node, Pod: "mysql-1", Namespace: "trial", RunID: "r1",
+			Cluster: w.cluster, Kube: kube, Node: node, Pod: "mysql-1", Namespace: "trial", RunID: "r1",
 			Watchdog: w.armedBeside,
 			Clock:    func() history.Time { return w.time(time.Now()) },
 		},

@@ -50,20 +50,15 @@ func awaitNode(ctx context.Context, env fault.Env, what string, bound time.Durat
 }
 
 // mark is a change of the victim's Node together with an annotation that names its owner. It is reverted only if the
-// annotation names us; the control plane does so if the harness does not.
+// annotation names us.
 type mark struct {
-	fault.Env
+	fault.Marks
 	annotation string
 	what       string // How the changed Node is called, for example "unschedulable".
 	taint      string // The key of the taint that comes with the change.
 	set        func(*corev1.Node)
 	isSet      func(*corev1.Node) bool
 	foreign    bool // The Node was changed before.
-}
-
-// Undo has the control plane revert the change.
-func (m *mark) Undo(ctx context.Context) ([]undo.Task, error) {
-	return m.OnControlPlane(ctx, undo.RemoveMarks(m.Owner, "nodes"))
 }
 
 // Inject makes the change and adds the annotation in one update.
@@ -129,8 +124,6 @@ func (m *mark) Held(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-func (m *mark) Heal(ctx context.Context) error { return m.CarryOutOnControlPlane(ctx) }
-
 // ConfirmHealed shows that the change is gone, unless the Node had it before.
 func (m *mark) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("Node %q not to be %s any more", m.Node.Name(), m.what)
@@ -164,7 +157,7 @@ func Cordon() fault.Definition {
 		Summary: "Makes the victim's node unschedulable; its pods keep running.",
 		Shown:   "spec.unschedulable is true, and the Node has the taint that the control plane adds for it.",
 		Healed:  "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
-		Needs:   []string{"api", "static-pods", "systemd"},
+		Needs:   []string{"api"},
 		// The first step of kubectl drain; a pod that restarts must be scheduled elsewhere.
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/reference/labels-annotations-taints",
@@ -173,7 +166,7 @@ func Cordon() fault.Definition {
 
 func cordon(env fault.Env) *mark {
 	return &mark{
-		Env: env, annotation: undo.Cordon, what: "unschedulable", taint: corev1.TaintNodeUnschedulable,
+		Marks: fault.Marks{Env: env, Resource: fault.Nodes}, annotation: undo.Cordon, what: "unschedulable", taint: corev1.TaintNodeUnschedulable,
 		set:   func(node *corev1.Node) { node.Spec.Unschedulable = true },
 		isSet: func(node *corev1.Node) bool { return node.Spec.Unschedulable },
 	}

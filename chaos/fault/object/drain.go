@@ -30,7 +30,7 @@ func Drain() fault.Definition {
 		Shown: "The Node is unschedulable, every eviction was answered, and no evicted pod is on the node any " +
 			"more.",
 		Healed: "It is uncordoned if it bears our mark; neither the field nor the taint is set.",
-		Needs:  []string{"api", "static-pods", "systemd"},
+		Needs:  []string{"api"},
 		// Every upgrade of a node begins with it; two drains at once must not exceed a disruption budget.
 		Takes:    []plan.Part{plan.PartSchedulable},
 		Upstream: "kubernetes.io/docs/tasks/administer-cluster/safely-drain-node",

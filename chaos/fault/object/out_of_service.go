@@ -22,7 +22,7 @@ func OutOfService() fault.Definition {
 			"off.",
 		Shown:  "The taint is set; if the node is not Ready, the victim's pod is gone from the API.",
 		Healed: "The taint is removed if it bears our mark, and is gone.",
-		Needs:  []string{"api", "static-pods", "systemd"},
+		Needs:  []string{"api"},
 		// Non-graceful node shutdown: pods are deleted and volumes detached without waiting.
 		Takes:    []plan.Part{plan.PartService},
 		Upstream: "KEP-2268, k/k#61832",
@@ -31,7 +31,7 @@ func OutOfService() fault.Definition {
 			Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
 		}
 		return &outOfService{pod: victim{Env: env}, mark: mark{
-			Env: env, annotation: undo.OutOfService, what: "out of service", taint: taint.Key,
+			Marks: fault.Marks{Env: env, Resource: fault.Nodes}, annotation: undo.OutOfService, what: "out of service", taint: taint.Key,
 			set: func(node *corev1.Node) { node.Spec.Taints = append(node.Spec.Taints, taint) },
 			isSet: func(node *corev1.Node) bool {
 				_, tainted := taintOf(node, taint.Key)

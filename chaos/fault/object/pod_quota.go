@@ -11,23 +11,24 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
-	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
 // PodQuota creates a ResourceQuota, named after its owner, that allows one pod less than the workload's namespace has:
-// no pod can be created during the hold. The control plane deletes it if the harness does not.
+// no pod can be created during the hold.
 func PodQuota() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "pod-quota",
 		Summary: "Limits the pods of the workload's namespace to one less than it has.",
 		Shown:   "The ResourceQuota's status has the limit, and counts at least as many pods.",
 		Healed:  "The ResourceQuota of our name is deleted and gone.",
-		Needs:   []string{"api", "static-pods", "systemd"},
+		Needs:   []string{"api"},
 		// A pod that cannot be created may block deletions that would make room for it.
 		Takes:    []plan.Part{plan.PartQuota},
 		Upstream: "k/k#140858",
-	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) { return &podQuota{env}, nil })
+	}, func(_ plan.Fault, env fault.Env) (fault.Fault, error) {
+		return &podQuota{fault.Marks{Env: env, Resource: fault.ResourceQuotas}}, nil
+	})
 }
 
 const (
@@ -37,12 +38,7 @@ const (
 	quotaBound = 30 * time.Second
 )
 
-type podQuota struct{ fault.Env }
-
-// Undo has the control plane delete the quotas with the owner's mark.
-func (q *podQuota) Undo(ctx context.Context) ([]undo.Task, error) {
-	return q.OnControlPlane(ctx, undo.RemoveMarks(q.Owner, "resourcequotas"))
-}
+type podQuota struct{ fault.Marks }
 
 // Inject counts the pods and creates the quota.
 func (q *podQuota) Inject(ctx context.Context) error {
@@ -105,8 +101,6 @@ func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
 		return fmt.Sprintf("ResourceQuota %q is there", quota.Name), nil
 	})(ctx)
 }
-
-func (q *podQuota) Heal(ctx context.Context) error { return q.CarryOutOnControlPlane(ctx) }
 
 // ConfirmHealed shows that the quota is gone.
 func (q *podQuota) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

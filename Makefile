@@ -109,6 +109,9 @@ plain: build ## Run smoke by kubeconfig on kubeadm in plain Debian containers; P
 		config=$$(clusters/existing/plain/cluster up); \
 		bin/seatrial run smoke --kubeconfig $$config --yes-context kubernetes-admin@plain $(if $(SEED),--seed $(SEED))'
 
+large: build ## Run trials by kubeconfig in a cluster with 1,000 nodes and 10,000 pods of kwok; 15 min
+	@bash .ci/large
+
 nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 LABELS=light
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	bin/seatrial nightly --budget $(or $(BUDGET),2h) $(if $(SHARD),--shard $(SHARD)) $(if $(SEED),--seed $(SEED)) \

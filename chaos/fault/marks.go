@@ -26,9 +26,9 @@ const (
 // MarkedResources returns them all.
 func MarkedResources() []string { return []string{Nodes, ResourceQuotas} }
 
-// Marks are the owner's marks on the objects of a resource, and the changes behind them. Who removes them at the
-// deadline: timers on the control-plane nodes, where these have kubectl and an administrator's kubeconfig as kubeadm
-// makes them; else the watchdog beside the cluster, which the harness's machine must outlive.
+// Marks are the owner's marks on the objects of a resource, and the changes behind them. Timers on the control-plane
+// nodes remove them at the deadline, where kubeadm made these; else the watchdog beside the cluster, for which the
+// harness's machine must be up.
 type Marks struct {
 	Env
 	Resource string
@@ -80,14 +80,10 @@ func Unmark(ctx context.Context, kube kubernetes.Interface, only undo.Only, reso
 	return did, err
 }
 
-// HealCluster is undo.Cluster, and removes the marks that no node does.
-func HealCluster(ctx context.Context, c clusters.Cluster, kube kubernetes.Interface, only undo.Only) ([]undo.Report,
-	error,
-) {
-	nodes, err := c.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
+// HealCluster is undo.Cluster for the nodes of a cluster, and removes the marks that no node does.
+func HealCluster(ctx context.Context, c clusters.Cluster, nodes []clusters.Node, kube kubernetes.Interface,
+	only undo.Only,
+) ([]undo.Report, error) {
 	reports, err := undo.Cluster(ctx, nodes, only)
 	if NodesUnmark(c) {
 		return reports, err

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seatrial/seatrial/clusters"
 )
 
 // AdminConf is kubeadm's kubeconfig of an administrator on every control-plane node.
@@ -177,7 +179,7 @@ func (o object) unmark(api API, only Only, resource string) (change func(context
 		return is && owner.In(only)
 	}
 	made := o.Metadata.Labels[OwnerLabel]
-	if o.Kind == "ResourceQuota" {
+	if o.Kind == "ResourceQuota" && o.Metadata.Labels[clusters.ManagedByLabel] == clusters.ManagedBy {
 		made = o.Metadata.Name
 	}
 	if ours(made) {

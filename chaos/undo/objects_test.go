@@ -20,8 +20,11 @@ const (
  {"key":"dedicated","value":"db","effect":"NoSchedule"}]}},
 {"kind":"Node","metadata":{"name":"b","resourceVersion":"8","annotations":{"seatrial/cordon":"by hand"}},
  "spec":{"unschedulable":true}}]}`
-	markedQuotas = `{"items":[{"kind":"ResourceQuota","metadata":{"name":"seatrial-r1-6","namespace":"t"}},
-{"kind":"ResourceQuota","metadata":{"name":"seatrial-mine","namespace":"t"}}]}`
+	markedQuotas = `{"items":[{"kind":"ResourceQuota","metadata":{"name":"seatrial-r1-6","namespace":"t",
+ "labels":{"app.kubernetes.io/managed-by":"seatrial"}}},
+{"kind":"ResourceQuota","metadata":{"name":"seatrial-mine","namespace":"t",
+ "labels":{"app.kubernetes.io/managed-by":"seatrial"}}},
+{"kind":"ResourceQuota","metadata":{"name":"seatrial-r1-7","namespace":"t"}}]}`
 	markedMesh = `{"items":[{"kind":"StressChaos","metadata":{"name":"x","namespace":"t",
  "labels":{"seatrial/owner":"seatrial-r1-9"}}},{"kind":"StressChaos","metadata":{"name":"y","namespace":"t",
  "finalizers":["f"],"deletionTimestamp":"then","labels":{"seatrial/owner":"seatrial-r1-8"}}}]}`
@@ -61,6 +64,7 @@ func TestUnmarkUndoesTheOwnersMarksAndNothingElse(t *testing.T) {
 		{"nodes", 1, "", "", ""},
 		{"resourcequotas", 6, "delete resourcequotas seatrial-r1-6 --namespace=t --ignore-not-found --wait=false",
 			"resourcequota t/seatrial-r1-6 deleted (seatrial-r1-6)", ""},
+		{"resourcequotas", 7, "", "", ""}, // Somebody's own, of such a name.
 		{"stresschaos.chaos-mesh.org", 9,
 			"delete stresschaos.chaos-mesh.org x --namespace=t --ignore-not-found --wait=false",
 			"stresschaos t/x deleted (seatrial-r1-9)", "whether it goes is not known"},

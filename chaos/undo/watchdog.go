@@ -35,7 +35,7 @@ type Watchdog interface {
 	ArmMarks(ctx context.Context, resource string, owner Owner, life time.Duration) error
 	// Disarm ends the process of a node or resource, and waits for its end. It is no error if there is none.
 	Disarm(ctx context.Context, name string, owner Owner) error
-	// Release disarms all selected ones, whichever harness armed them, and returns their names.
+	// Release disarms all selected ones of the cluster, whichever harness armed them, and returns their names.
 	Release(ctx context.Context, only Only) ([]string, error)
 }
 
@@ -64,7 +64,7 @@ const (
 	armBound  = 15 * time.Second // To start a process and ask the engine twice.
 	endBound  = 25 * time.Second // To notice a disarm; bringing a node back is not interrupted.
 	lookEvery = 100 * time.Millisecond
-	actBound  = 10 * time.Minute // From the deadline until the process gives up bringing its node back.
+	actBound  = 30 * time.Minute // From the deadline until the process gives up, as the timers on nodes do.
 
 	armedLine = "armed\n" // Printed by a process once it has reached its node.
 
@@ -278,7 +278,7 @@ func (d HostWatchdog) Disarm(ctx context.Context, name string, owner Owner) erro
 	return nil
 }
 
-// Release disarms the selected orders in the directory and returns their names.
+// Release disarms the selected orders of the cluster in the directory and returns their names.
 func (d HostWatchdog) Release(ctx context.Context, only Only) ([]string, error) {
 	paths, err := listOrders(d.Dir, only)
 	if err != nil {
@@ -288,6 +288,13 @@ func (d HostWatchdog) Release(ctx context.Context, only Only) ([]string, error) 
 	var errs []error
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), orderExt)
+		data, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if o, unread := decodeOrder(data); err == nil && unread == nil && o.Cluster != d.Cluster {
+			continue // One that cannot be read is nobody's.
+		}
 		if err := end(ctx, path); err != nil {
 			errs = append(errs, fmt.Errorf("disarm watchdog %q: %w", name, err))
 			continue
@@ -379,7 +386,11 @@ func prepare(ctx context.Context, o Order, reach Reach, log *slog.Logger) (act f
 	if o.Marks != "" {
 		api, err := reach.API() // What it knows of the cluster is kept: the files may be gone at the deadline.
 		if err == nil {
-			_, err = api.List(ctx, o.Marks)
+			err = await.Until(ctx, "the API server to list "+o.Marks, time.Second, armBound-5*time.Second,
+				func(ctx context.Context) (bool, string, error) {
+					_, err := api.List(ctx, o.Marks)
+					return err == nil, "", err
+				})
 		}
 		return func(ctx context.Context) error {
 			owner := o.Owner()

@@ -256,27 +256,29 @@ func TestReleaseEndsTheDogsOfOthers(t *testing.T) {
 	dead := Order{Schema: orderSchema, Run: "r1", Step: 9, Engine: "none", Cluster: "c", Node: "worker2", Deadline: 1}
 	_, err := dead.write(dir)
 	must(t, err)
+	elsewhere := Order{Schema: orderSchema, Run: "r1", Step: 7, Cluster: "e", Marks: "nodes", Deadline: 1}
+	kept, err := elsewhere.write(dir)
+	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "by-hand@worker"+orderExt), nil, 0o600))
-	names, err := HostWatchdog{Dir: dir}.Release(t.Context(), Of("r1", 0))
+	names, err := HostWatchdog{Dir: dir, Cluster: "c"}.Release(t.Context(), Of("r1", 0))
 	if got := strings.Join(names, " "); err != nil || got != "seatrial-r1-3@worker seatrial-r1-9@worker2" {
 		t.Errorf("released %q, %v", got, err)
 	}
-	names, err = HostWatchdog{Dir: dir}.Release(t.Context(), nil)
+	names, err = HostWatchdog{Dir: dir, Cluster: "c"}.Release(t.Context(), nil)
 	if got := strings.Join(names, " "); err != nil || got != "seatrial-r2-1@worker" {
 		t.Errorf("released %q, %v", got, err)
 	}
-	if names, err = (HostWatchdog{Dir: filepath.Join(dir, "none")}).Release(
-		t.Context(),
-		nil,
-	); err != nil ||
-		len(names) > 0 {
+	names, err = HostWatchdog{Dir: filepath.Join(dir, "none")}.Release(t.Context(), nil)
+	if err != nil || len(names) > 0 {
 		t.Errorf("of no directory: %q, %v", names, err)
 	}
 	if state, _ := n.State(t.Context()); state != "paused" {
 		t.Errorf("the node is %s", state)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "by-hand@worker"+orderExt)); err != nil {
-		t.Errorf("what is not ours: %v", err)
+	for _, path := range []string{kept, filepath.Join(dir, "by-hand@worker"+orderExt)} {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("of another cluster, or not ours: %v", err)
+		}
 	}
 }
 

@@ -237,6 +237,10 @@ func never() map[string]string {
 	}
 }
 
+// adminConf is where kubeadm keeps an administrator's kubeconfig. Other distributions run the control plane as static
+// pods, too, but with other files.
+const adminConf = "/etc/kubernetes/admin.conf"
+
 // ask finds out what the cluster can do: a capability that one node lacks is the cluster's lack.
 func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 	can := clusters.Capabilities{Can: []string{clusters.CanAPI}, Cannot: never()}
@@ -276,16 +280,24 @@ func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 	if err != nil {
 		return can, fmt.Errorf("list the API servers' pods: %w", err)
 	}
-	isStatic := func(p corev1.Pod) bool {
-		ours := slices.ContainsFunc(c.known(), func(n *node) bool {
-			return n.name == p.Spec.NodeName && n.role == clusters.RoleControlPlane
+	static, why := false, "no API server is a static pod of a control-plane node that is used"
+	for _, n := range c.known() {
+		runs := slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+			return p.Spec.NodeName == n.name && p.Annotations[corev1.MirrorPodAnnotationKey] != ""
 		})
-		return ours && p.Annotations[corev1.MirrorPodAnnotationKey] != ""
+		if !runs || n.role != clusters.RoleControlPlane {
+			continue
+		}
+		if _, err := clusters.Run(ctx, n, "test", "-f", adminConf); err != nil {
+			static, why = false, fmt.Sprintf("kubeadm did not make node %q: %v", n.name, err)
+			break
+		}
+		static = true
 	}
-	if slices.ContainsFunc(pods.Items, isStatic) {
+	if static {
 		can.Can = append(can.Can, clusters.CanStaticPods)
 	} else {
-		can.Cannot[clusters.CanStaticPods] = "no API server is a static pod of a control-plane node that is used"
+		can.Cannot[clusters.CanStaticPods] = why
 	}
 	slices.Sort(can.Can)
 	return can, nil

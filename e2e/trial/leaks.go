@@ -116,7 +116,7 @@ func (c *runner) scan(ctx context.Context, when history.When) []history.Event {
 // healAll undoes what this run left on any node. After steps without an error there is nothing to undo: what is found
 // was left behind by a fault that reported it was healed.
 func (c *runner) healAll(ctx context.Context) error {
-	reports, err := fault.HealCluster(ctx, c.Cluster, c.kube, undo.Of(c.RunID, 0))
+	reports, err := fault.HealCluster(ctx, c.Cluster, c.nodes, c.kube, undo.Of(c.RunID, 0))
 	if c.Watchdog != nil && err == nil { // After an error, the watchdogs may still bring a node back.
 		var armed []string
 		if armed, err = c.Watchdog.Release(ctx, undo.Of(c.RunID, 0)); err == nil && len(armed) > 0 {

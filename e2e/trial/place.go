@@ -369,10 +369,10 @@ func Ordered(stdin io.Reader, log *slog.Logger) undo.Reach {
 	}
 }
 
-// Unmark removes the selected owners' marks from all API objects of a cluster, and returns what it did. No node needs to
-// be reached.
-func Unmark(ctx context.Context, cluster clusters.Cluster, only undo.Only) (did []string, err error) {
-	kube, err := client(ctx, cluster)
+// Unmark removes the selected owners' marks from all API objects of a cluster, and returns what it did. It reaches no
+// node.
+func Unmark(ctx context.Context, config *rest.Config, only undo.Only) (did []string, err error) {
+	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}

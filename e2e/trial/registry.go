@@ -147,7 +147,7 @@ func RunsOn(d fault.Definition) [][2]string {
 	onNodes := map[string]string{
 		clusters.CanNFTables: "if every node has nftables", clusters.CanReboot: "if every node runs systemd",
 		clusters.CanPower:   "with --node-hook",
-		clusters.CanSystemd: "if every node runs systemd", clusters.CanStaticPods: "if the API server is a static pod",
+		clusters.CanSystemd: "if every node runs systemd", clusters.CanStaticPods: "if kubeadm made the control plane",
 	}
 	needs := d.Needs
 	if d.Storage == plan.StorageSharedDisk {

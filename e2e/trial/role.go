@@ -17,8 +17,8 @@ type permission struct {
 	needed          bool
 }
 
-// permissions lists what a plan needs of the API, apart from the objects in manifests of the user's. What undoes a
-// fault of API objects goes through the control-plane node's own kubeconfig.
+// permissions lists what a plan needs of the API, apart from the objects in manifests of the user's. Where
+// kubeadm made the control-plane node, its own kubeconfig undoes faults of API objects, so less is used.
 func permissions(parts Parts, p plan.Plan) []permission {
 	const coordination, storage, always = "coordination.k8s.io", "storage.k8s.io", true
 	fault := func(names ...string) bool {

@@ -62,7 +62,7 @@ there are some, keep trying.`,
 			if access.given() {
 				err = h.existing(cmd.Context(), access, only, cmd.ErrOrStderr())
 			} else {
-				err = h.clusters(cmd.Context(), only, one, one == "" || run != "", cmd.ErrOrStderr())
+				err = h.clusters(cmd.Context(), only, one, cmd.ErrOrStderr())
 			}
 			if err != nil && len(h.Nodes) == 0 {
 				return err
@@ -104,9 +104,8 @@ func (h healed) write(w io.Writer, output string) error {
 	return writeAs(w, output, h, names, written(w, &text))
 }
 
-// clusters heals Seatrial's clusters, or only the named one, and, if beside is set, ends the watchdogs beside them:
-// those do not say for which cluster they are.
-func (h *healed) clusters(ctx context.Context, only undo.Only, one string, beside bool, stderr io.Writer) error {
+// clusters heals Seatrial's clusters, or only the named one, and ends the watchdogs beside those that are healed.
+func (h *healed) clusters(ctx context.Context, only undo.Only, one string, stderr io.Writer) error {
 	p, ok, err := maker(ctx, stderr)
 	if !ok {
 		return err
@@ -128,35 +127,45 @@ func (h *healed) clusters(ctx context.Context, only undo.Only, one string, besid
 		if err == nil {
 			err = h.heal(ctx, c, only)
 		}
+		if err == nil { // After an error a watchdog may still bring a node back.
+			err = h.release(ctx, o.Name, only)
+		}
 		errs = append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil || !beside {
-		return err // After an error a watchdog may still bring a node back.
-	}
+	return errors.Join(errs...)
+}
+
+// release ends the selected watchdogs of a cluster on this machine.
+func (h *healed) release(ctx context.Context, cluster string, only undo.Only) error {
 	dir, err := undo.WatchdogDir()
 	if err != nil {
 		return err
 	}
-	h.Watchdogs, err = undo.HostWatchdog{Dir: dir}.Release(ctx, only)
+	names, err := undo.HostWatchdog{Dir: dir, Cluster: cluster}.Release(ctx, only)
+	h.Watchdogs = append(h.Watchdogs, names...)
 	return err
 }
 
-// existing heals an existing cluster through agents of its own.
+// existing heals an existing cluster: API objects by its kubeconfig, nodes through agents of its own. It leaves
+// watchdogs alone, which may have power over nodes that it has not.
 func (h *healed) existing(ctx context.Context, f accessFlags, only undo.Only, stderr io.Writer) error {
 	access, name, err := f.access(stderr)
 	if err != nil {
 		return err
 	}
-	c, err := trial.OpenExisting(ctx, access, name)
+	config, err := clientConfig(f.kubeconfig, name)
 	if err != nil {
 		return err
 	}
-	err = h.heal(ctx, c, only)
-	did, failed := trial.Unmark(ctx, c, only) // Of faults whose undo is no node's.
+	did, unmarked := trial.Unmark(ctx, config, only)
 	if len(did) > 0 {
 		h.Nodes = append(h.Nodes, undo.Report{Node: "API server", Undone: []string{}, Did: did})
 	}
-	return errors.Join(err, failed, c.Close(ctx))
+	c, err := trial.OpenExisting(ctx, access, name)
+	if err != nil {
+		return errors.Join(unmarked, err)
+	}
+	return errors.Join(unmarked, h.heal(ctx, c, only), c.Close(ctx))
 }
 
 func (h *healed) heal(ctx context.Context, c clusters.Cluster, only undo.Only) error {
@@ -199,7 +208,7 @@ func openFaults(path string, stderr io.Writer) (run string, err error) {
 	return record.Entries[0].Run, nil
 }
 
-// newDeadman makes the command that a trial starts for a fault that takes a whole node away; it outlives the trial.
+// newDeadman makes the command that a trial starts for a fault that no node can undo; it outlives the trial.
 func newDeadman() *cobra.Command {
 	return &cobra.Command{
 		Use:    trial.OutsideCommand + " ORDER",

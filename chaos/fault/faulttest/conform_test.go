@@ -208,7 +208,7 @@ func harnessDied(ctx context.Context, def fault.Definition, b Bench) (err error)
 	if err := dead.Inject(ctx); err != nil {
 		return fmt.Errorf("inject: %w", err)
 	}
-	if _, err := fault.HealCluster(ctx, b.Env.Cluster, b.Env.Kube, undo.Of(b.Env.RunID, 0)); err != nil {
+	if _, err := heal(ctx, b); err != nil {
 		return err
 	}
 	if b.Env.Watchdog != nil {
@@ -246,9 +246,18 @@ func Arm(ctx context.Context, f fault.Fault, b Bench) error {
 	return fault.Arm(ctx, b.Env, undo.Owner{Run: b.Env.RunID, Step: 1}, fault.Life(b.Spec), tasks)
 }
 
+// heal undoes what the run has left.
+func heal(ctx context.Context, b Bench) ([]undo.Report, error) {
+	nodes, err := b.Env.Cluster.Nodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return fault.HealCluster(ctx, b.Env.Cluster, nodes, b.Env.Kube, undo.Of(b.Env.RunID, 0))
+}
+
 // nothingLeft returns an error that names what the run has left on any node, and undoes it.
 func nothingLeft(ctx context.Context, b Bench) error {
-	reports, err := fault.HealCluster(ctx, b.Env.Cluster, b.Env.Kube, undo.Of(b.Env.RunID, 0))
+	reports, err := heal(ctx, b)
 	errs := []error{err}
 	for _, r := range reports {
 		if !r.Nothing() {

@@ -166,7 +166,8 @@ func Cordon() fault.Definition {
 
 func cordon(env fault.Env) *mark {
 	return &mark{
-		Marks: fault.Marks{Env: env, Resource: fault.Nodes}, annotation: undo.Cordon, what: "unschedulable", taint: corev1.TaintNodeUnschedulable,
+		Marks:      fault.Marks{Env: env, Resource: fault.Nodes},
+		annotation: undo.Cordon, what: "unschedulable", taint: corev1.TaintNodeUnschedulable,
 		set:   func(node *corev1.Node) { node.Spec.Unschedulable = true },
 		isSet: func(node *corev1.Node) bool { return node.Spec.Unschedulable },
 	}

@@ -31,7 +31,8 @@ func OutOfService() fault.Definition {
 			Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
 		}
 		return &outOfService{pod: victim{Env: env}, mark: mark{
-			Marks: fault.Marks{Env: env, Resource: fault.Nodes}, annotation: undo.OutOfService, what: "out of service", taint: taint.Key,
+			Marks:      fault.Marks{Env: env, Resource: fault.Nodes},
+			annotation: undo.OutOfService, what: "out of service", taint: taint.Key,
 			set: func(node *corev1.Node) { node.Spec.Taints = append(node.Spec.Taints, taint) },
 			isSet: func(node *corev1.Node) bool {
 				_, tainted := taintOf(node, taint.Key)

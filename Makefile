@@ -14,7 +14,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help trial test unit pages e2e sets long cases certify upgrade plain nightly kill-matrix demo bench verify fix docs clean doctor build release reproducible \
+.PHONY: help trial test unit pages e2e sets long cases certify upgrade plain large nightly kill-matrix demo bench verify fix docs clean doctor build release reproducible \
 	install-check \
 	linter \
 	modules verify-docs verify-gofmt verify-lint verify-modules verify-sums verify-tidy verify-vet

@@ -46,6 +46,7 @@ func caps() plan.Caps {
 			{Name: "scheduler-freeze"}, {Name: "scheduler-kill"}, {Name: "scheduler-stop"},
 			{Name: "manager-freeze"}, {Name: "manager-stop"},
 			{Name: "kubelet-freeze", Takes: []plan.Part{plan.PartKubelet}},
+			{Name: "kubelet-starve", Takes: []plan.Part{plan.PartKubelet}},
 			{Name: "runtime-stop"}, {Name: "kube-proxy-kill"}, {Name: "dns-block"}, {Name: "node-dark"},
 			{Name: "node-isolate", Check: plan.Names("peer")},
 			{Name: "node-pause", Takes: []plan.Part{plan.PartNode}},

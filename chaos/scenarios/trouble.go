@@ -124,6 +124,16 @@ func troubles() []plan.Scenario {
 			},
 		},
 		{
+			Name: "node-overloaded",
+			Summary: "The kubelet of a node with MySQL is short of processor time until its heartbeats are lost, and " +
+				"then has it again: its pods go on.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w, slow := MySQL(replicas), r.IntN(replicas)
+				return Trial(w, Load(100), Checksum("before"), Within("kubelet-starve", slow, 8*time.Minute,
+					Await(plan.AwaitNotReady, slow, 5*time.Minute), Load(60)), Load(60), readBack(), Checksum("after"))
+			},
+		},
+		{
 			// The claim goes when its pod goes, and with it the way back to its rows: so its deletion comes last.
 			Name: "object-trouble",
 			Summary: "A node is drained, a quota keeps a deleted pod from coming back for a while, the API server " +

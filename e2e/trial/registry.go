@@ -64,6 +64,7 @@ func AllParts() Parts {
 			node.Crash(),
 			node.KubeProxyKill(),
 			node.KubeletFreeze(),
+			node.KubeletStarve(),
 			node.KubeletKill(),
 			node.KubeletStop(),
 			node.Pause(),

@@ -21,6 +21,7 @@ func TestWhatIsHeldAndEndsByItselfIsFound(t *testing.T) {
 	}{
 		{node.KubeletFreeze(), "c-worker", "is in state S, not stopped"},
 		{node.ContainerFreeze(), "c-worker", "is in state S, not stopped"},
+		{node.KubeletStarve(), "c-worker", "its quota is infinity of each second"},
 		{node.KubeletStop(), "c-worker", "active (running)"},
 		{node.RuntimeStop(), "c-worker", "active (running)"},
 		{controlplane.ForceDetachOff(), "c-control-plane", "runs without --disable-force-detach-on-timeout"},

@@ -293,9 +293,9 @@ func (w *world) away() []string {
 	for name, m := range w.nodes {
 		out = append(out, m.crooked()...)
 		state, _ := m.node.State(context.Background())
-		if state != fake.StateRunning || m.frozen || m.runtimeStopped {
-			out = append(out, fmt.Sprintf("%s: %s, kubelet frozen: %t, runtime stopped: %t", name, state, m.frozen,
-				m.runtimeStopped))
+		if state != fake.StateRunning || m.frozen || m.runtimeStopped || !m.starvedAt.IsZero() {
+			out = append(out, fmt.Sprintf("%s: %s, kubelet frozen: %t, starved: %s, runtime stopped: %t", name, state,
+				m.frozen, m.starvedAt, m.runtimeStopped))
 		}
 	}
 	return out

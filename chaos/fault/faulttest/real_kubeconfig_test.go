@@ -137,6 +137,24 @@ func TestMarksBesideTheCluster(t *testing.T) {
 			t.Errorf("fault %q is left alone: %v", def.Name, err)
 		}
 	}
+	f, err := object.Cordon().New(plan.Fault{Name: "cordon"}, 1, fault.Env{
+		Cluster: cluster, Kube: target.Kube, Node: nodes[0], RunID: "rmarksheal", Clock: bootclock.Now, Log: log,
+	})
+	if err == nil {
+		err = f.Inject(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	heal := exec.CommandContext(t.Context(), watchdog.Argv[0], "heal", "--kubeconfig", kubeconfig, "--run", "rmarksheal")
+	said, err := heal.CombinedOutput()
+	if want := "node " + nodes[0].Name() + " uncordoned (seatrial-rmarksheal-1)"; err != nil ||
+		!strings.Contains(string(said), want) {
+		t.Errorf("heal says %q, %v; want %q", said, err, want)
+	}
+	if _, err := f.ConfirmHealed(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestFaultsByKubeconfig takes faults of kubelet, runtime, containers and packets through their lives on a cluster that

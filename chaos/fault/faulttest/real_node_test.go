@@ -59,7 +59,7 @@ func TestProgramsOfNodesOnARealCluster(t *testing.T) {
 	}
 	target, nodes := realTarget(t, "seatrial-dev-programs")
 	err := faulttest.OnCluster(t.Context(), []fault.Definition{
-		node.KubeletFreeze(), node.RuntimeStop(), node.KubeProxyKill(),
+		node.KubeletFreeze(), node.KubeletStarve(), node.RuntimeStop(), node.KubeProxyKill(),
 	}, target)
 	if err != nil {
 		t.Error(err)

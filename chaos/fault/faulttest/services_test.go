@@ -19,7 +19,8 @@ import (
 
 // services are what runs on a node beside its kubelet, and the files that it is made of.
 type services struct {
-	stopped      bool // The kubelet.
+	stopped      bool      // The kubelet.
+	starvedAt    time.Time // When the kubelet got a quota.
 	files        map[string]string
 	runtime      int // Pid of containerd.
 	runtimeBegan time.Time
@@ -75,6 +76,26 @@ func commandOf(manifest string) []string {
 // service carries out a command about services and files, if it is one. The lock is held.
 func (w *world) service(m *machine, argv []string, stdin string) (out string, exit int, known bool) {
 	switch line := strings.Join(argv, " "); {
+	case strings.Contains(line, "CPUQuotaPerSecUSec"):
+		quota := "infinity"
+		if !m.starvedAt.IsZero() {
+			quota = "1ms"
+		}
+		return "ControlGroup=/k\nCPUQuotaPerSecUSec=" + quota + "\n", 0, true
+	case line == "systemctl set-property --runtime kubelet CPUQuota=0.1% CPUQuotaPeriodSec=1s":
+		if !w.inert {
+			m.starvedAt = time.Now()
+		}
+	case line == "systemctl set-property --runtime kubelet CPUQuota= CPUQuotaPeriodSec=":
+		m.starvedAt, m.renewed = time.Time{}, time.Now()
+	case line == "cat /sys/fs/cgroup/cpu/k/cpu.stat":
+		return "", 1, true
+	case line == "cat /sys/fs/cgroup/k/cpu.stat":
+		periods := 0
+		if !m.starvedAt.IsZero() {
+			periods = int(time.Since(m.starvedAt).Seconds())
+		}
+		return fmt.Sprintf("usage_usec 1\nnr_periods %[1]d\nnr_throttled %[1]d\n", periods), 0, true
 	case strings.HasPrefix(line, "systemctl show kubelet") && m.stopped:
 		return "MainPID=0\nNRestarts=0\nActiveState=inactive\nSubState=dead\n", 0, true
 	case line == "systemctl stop kubelet":

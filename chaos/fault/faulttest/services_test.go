@@ -88,6 +88,7 @@ func (w *world) service(m *machine, argv []string, stdin string) (out string, ex
 		}
 	case line == "systemctl set-property --runtime kubelet CPUQuota= CPUQuotaPeriodSec=":
 		m.starvedAt, m.renewed = time.Time{}, time.Now()
+	case line == "systemctl daemon-reload", strings.HasPrefix(line, "find /run/systemd/system.control "):
 	case line == "cat /sys/fs/cgroup/cpu/k/cpu.stat":
 		return "", 1, true
 	case line == "cat /sys/fs/cgroup/k/cpu.stat":

@@ -222,6 +222,11 @@ type way struct {
 	direction string // Of the first packet, as seen from the victim; empty if the fault must not cut it.
 }
 
+// in reports whether the way can be probed in a family.
+func (w way) in(v4 bool) bool {
+	return slices.ContainsFunc(w.addresses(), func(a netip.Addr) bool { return a.Is4() == v4 })
+}
+
 // addresses returns the addresses of the far end in families that the near end has.
 func (w way) addresses() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(w.to.addresses), func(a netip.Addr) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -158,11 +159,12 @@ func (l *loss) sampleEchoes(heard []ping) []sample {
 	return all
 }
 
-// sampleRules takes both directions from the counters of our rules.
+// sampleRules takes both directions from the counters of our rules, of a family in which echo requests are sent: of
+// another there may be few packets, or none.
 func (l *loss) sampleRules(t counters) []sample {
 	var all []sample
 	for _, v4 := range []bool{true, false} {
-		if v4 && len(l.rules.other.v4) == 0 || !v4 && len(l.rules.other.v6) == 0 {
+		if !slices.ContainsFunc(l.outward(), func(w way) bool { return w.in(v4) }) {
 			continue
 		}
 		family := map[bool]string{true: "4", false: "6"}[v4]

@@ -99,7 +99,8 @@ func TestUnmarkSaysWhatItCouldNotDo(t *testing.T) {
 	busy := errors.New("the object has been modified")
 	k := &kubectl{lists: map[string]string{"nodes": markedNodes, "resourcequotas": "no JSON"}, fails: busy}
 	owner := undo.Of("r1", 3)
-	if did, err := undo.Unmark(t.Context(), undo.Kubectl(k.run), owner, "nodes"); !errors.Is(err, busy) || len(did) > 0 {
+	did, err := undo.Unmark(t.Context(), undo.Kubectl(k.run), owner, "nodes")
+	if !errors.Is(err, busy) || len(did) > 0 {
 		t.Errorf("did %q, %v", did, err)
 	}
 	if _, err := undo.Unmark(t.Context(), undo.Kubectl(k.run), owner, "resourcequotas"); err == nil {
@@ -133,7 +134,8 @@ func TestADeletedNodeIsGivenBackWhatItHad(t *testing.T) {
 		t.Errorf("did %q, %v: %q", did, err, k.asked)
 	}
 	was.Name = "z"
-	if _, err := was.Restore(t.Context(), undo.Kubectl(k.run)); err == nil || !strings.Contains(err.Error(), "not registered") {
+	_, err = was.Restore(t.Context(), undo.Kubectl(k.run))
+	if err == nil || !strings.Contains(err.Error(), "not registered") {
 		t.Errorf("got %v", err)
 	}
 }

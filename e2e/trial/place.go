@@ -326,8 +326,8 @@ func Used(ctx context.Context, p clusters.Provider, name string) (lock.Holder, b
 // OutsideCommand is the command of the seatrial program that is a watchdog beside a cluster.
 const OutsideCommand = "deadman"
 
-// Ordered reaches what orders of watchdogs are about: nodes through the provider of their cluster, the API server by the
-// kubeconfig on stdin.
+// Ordered reaches what orders of watchdogs are about: nodes through the provider of their cluster, the API server by
+// the kubeconfig on stdin.
 func Ordered(stdin io.Reader, log *slog.Logger) undo.Reach {
 	return undo.Reach{
 		Node: func(ctx context.Context, o undo.Order) (clusters.Node, error) {

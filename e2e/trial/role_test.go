@@ -30,7 +30,8 @@ func TestRoleOfAPlan(t *testing.T) {
 		"claim-delete": {[]string{"claim-delete"}, false, []string{"delete persistentvolumeclaims"}, nil},
 		"node-delete":  {[]string{"node-delete"}, false, []string{"delete nodes"}, []string{"update nodes"}},
 		"drain": {
-			[]string{"drain"}, false, []string{"update nodes", "patch nodes", "create pods/eviction"}, []string{"delete nodes"},
+			[]string{"drain"}, false, []string{"update nodes", "patch nodes", "create pods/eviction"},
+			[]string{"delete nodes"},
 		},
 		"pod-quota": {[]string{"pod-quota"}, false, []string{"delete resourcequotas"}, []string{"patch nodes"}},
 		"a StatefulSet that is there": {[]string{"kubelet-kill"}, true, []string{"get secrets", "list statefulsets"},

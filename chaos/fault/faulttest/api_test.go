@@ -242,7 +242,8 @@ func (w *world) kube() *kubefake.Clientset {
 		defer w.mu.Unlock()
 		act := a.(k8stesting.PatchActionImpl)
 		if !w.patchNode(act.Name, string(act.Patch)) {
-			return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), act.Name, errors.New("it was modified"))
+			return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), act.Name,
+				errors.New("it was modified"))
 		}
 		return true, w.known[act.Name].DeepCopy(), nil
 	})

@@ -80,7 +80,8 @@ func byKubeconfig(t *testing.T, log *slog.Logger, name string, workers int, hook
 func openExisting(ctx context.Context, log *slog.Logger, o existing.Options, name string) (clusters.Cluster, error) {
 	o.Log, o.FaultControlPlane = log, true
 	o.Faults = link.Limits{
-		Longest: cmp.Or(o.Faults.Longest, 10*time.Minute), Total: 10 * time.Hour, Scripts: []string{link.ScriptSum(nodefacts.Script)},
+		Longest: cmp.Or(o.Faults.Longest, 10*time.Minute), Total: 10 * time.Hour,
+		Scripts: []string{link.ScriptSum(nodefacts.Script)},
 	}
 	for _, d := range definitions() {
 		o.Faults.Faults = append(o.Faults.Faults, d.Name)
@@ -146,7 +147,8 @@ func TestMarksBesideTheCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heal := exec.CommandContext(t.Context(), watchdog.Argv[0], "heal", "--kubeconfig", kubeconfig, "--run", "rmarksheal")
+	heal := exec.CommandContext(t.Context(), watchdog.Argv[0], "heal", "--kubeconfig", kubeconfig, "--run",
+		"rmarksheal")
 	said, err := heal.CombinedOutput()
 	if want := "node " + nodes[0].Name() + " uncordoned (seatrial-rmarksheal-1)"; err != nil ||
 		!strings.Contains(string(said), want) {

@@ -105,7 +105,7 @@ func (k *kubeletStarve) Undo(ctx context.Context) (_ []undo.Task, err error) {
 	}
 	task := undo.Task{Node: k.Node, UntilBoot: true, Actions: []undo.Action{
 		undo.Command("systemctl", "set-property", "--runtime", kubelet, "CPUQuota=", "CPUQuotaPeriodSec="),
-		undo.Command("find", "/run/systemd/system.control", "-depth", // set-property keeps there even that there is none.
+		undo.Command("find", "/run/systemd/system.control", "-depth", // Where set-property keeps a reset.
 			"(", "-path", "*/kubelet.service.d/50-CPUQuota*.conf", "-o", "-name", "kubelet.service.d", "-empty", ")",
 			"-delete"),
 		undo.Command("systemctl", "daemon-reload"),

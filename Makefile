@@ -109,7 +109,7 @@ plain: build ## Run smoke by kubeconfig on kubeadm in plain Debian containers; P
 		config=$$(clusters/existing/plain/cluster up); \
 		bin/seatrial run smoke --kubeconfig $$config --yes-context kubernetes-admin@plain $(if $(SEED),--seed $(SEED))'
 
-large: build ## Run trials by kubeconfig in a cluster with 1,000 nodes and 10,000 pods of kwok; 15 min
+large: build ## Run trials by kubeconfig in a cluster with 1,000 nodes and 10,000 pods of kwok; 25 min
 	@bash .ci/large
 
 nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 LABELS=light

@@ -45,7 +45,7 @@ func (m Marks) Undo(ctx context.Context) ([]undo.Task, error) {
 		return m.OnControlPlane(ctx, undo.RemoveMarks(m.Owner, m.Resource))
 	}
 	if m.Watchdog == nil {
-		return nil, fmt.Errorf("remove marks from %s: no control-plane node has kubectl, and there is no watchdog",
+		return nil, fmt.Errorf("remove marks from %s: kubeadm made no control-plane node, and there is no watchdog",
 			m.Resource)
 	}
 	return []undo.Task{{Marks: m.Resource}}, nil

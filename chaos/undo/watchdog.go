@@ -62,6 +62,7 @@ func WatchdogDir() (string, error) {
 
 const (
 	armBound  = 15 * time.Second // To start a process and ask the engine twice.
+	listBound = 10 * time.Second // Of that, to reach the API server.
 	endBound  = 25 * time.Second // To notice a disarm; bringing a node back is not interrupted.
 	lookEvery = 100 * time.Millisecond
 	actBound  = 30 * time.Minute // From the deadline until the process gives up, as the timers on nodes do.
@@ -293,7 +294,7 @@ func (d HostWatchdog) Release(ctx context.Context, only Only) ([]string, error) 
 			continue
 		}
 		if o, unread := decodeOrder(data); err == nil && unread == nil && o.Cluster != d.Cluster {
-			continue // One that cannot be read is nobody's.
+			continue // One that cannot be read goes, too: no process can carry it out.
 		}
 		if err := end(ctx, path); err != nil {
 			errs = append(errs, fmt.Errorf("disarm watchdog %q: %w", name, err))
@@ -386,7 +387,7 @@ func prepare(ctx context.Context, o Order, reach Reach, log *slog.Logger) (act f
 	if o.Marks != "" {
 		api, err := reach.API() // What it knows of the cluster is kept: the files may be gone at the deadline.
 		if err == nil {
-			err = await.Until(ctx, "the API server to list "+o.Marks, time.Second, armBound-5*time.Second,
+			err = await.Until(ctx, "the API server to list "+o.Marks, time.Second, listBound,
 				func(ctx context.Context) (bool, string, error) {
 					_, err := api.List(ctx, o.Marks)
 					return err == nil, "", err

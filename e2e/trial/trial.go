@@ -95,8 +95,9 @@ type runner struct {
 
 // Run carries out a plan and judges the record: start the observers, deploy the workload, show the steady state, run
 // the steps under load, heal, settle, read everything back, keep evidence, close the history, judge from disk. A trial
-// that was cut short is not an error: its verdict says so, even if the disk was full. An error means that the run
-// directory could not be written or read; Outcome.Dir is set if there is one.
+// that was cut short is not an error: its verdict says so, even if the disk was full. An error means that the
+// cluster's kubeconfig could not be read, or that the run directory could not be written or read; Outcome.Dir is set if
+// there is one.
 func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 	kubeconfig, err := p.Cluster.Kubeconfig(ctx)
 	if err != nil {

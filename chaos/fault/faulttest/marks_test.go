@@ -14,7 +14,7 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// managed makes the world one whose control plane is nobody's node, and in which others are quicker, twice.
+// managed takes away what kubeadm's control plane can do, and makes the next two updates conflict.
 func managed(w *world) {
 	able := slices.DeleteFunc(w.cluster.Able.Can, func(c string) bool { return c == clusters.CanStaticPods })
 	w.cluster.Able.Can, w.busy = able, 2

@@ -10,7 +10,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -134,7 +133,7 @@ func (k *kubeletStarve) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // Held checks once that it is the same kubelet, with the quota, and held back since the act.
 func (k *kubeletStarve) Held(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
-	found, err := nodeagent.On(k.Node).Processes(ctx, probe.Query{PIDs: []int{k.old.PID}})
+	found, err := k.Again(ctx, k.old)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ type pod struct {
 	port    string // Where the unit says that it listens.
 	asked   atomic.Int32
 	bounds  *link.Bounds
+	slow    chan struct{} // If there is one, the unit is started when it is closed.
 }
 
 func (p *pod) exec(ctx context.Context, _ string, argv []string, in io.Reader, out, _ io.Writer) error {
@@ -50,6 +52,15 @@ func (p *pod) exec(ctx context.Context, _ string, argv []string, in io.Reader, o
 		defer p.mu.Lock()
 		link.ServeOne(ctx, in.(io.ReadWriteCloser), p.bounds)
 	case strings.Contains(line, " link start "):
+		if p.slow != nil {
+			p.mu.Unlock()
+			defer p.mu.Lock()
+			select {
+			case <-p.slow:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		if len(p.started) > 0 {
 			err := p.started[0]
 			p.started = p.started[1:]
@@ -139,6 +150,42 @@ func TestAFaultWaitsForTheUnit(t *testing.T) {
 	}
 	stop()
 	must(t, <-served)
+}
+
+// TestSlowStartOutlivesItsCommand: on a slow node it takes longer than most commands may.
+func TestSlowStartOutlivesItsCommand(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		then func(t *testing.T, p *pod, n *node)
+		port string
+	}{
+		{"it ends", func(_ *testing.T, p *pod, _ *node) { close(p.slow) }, "7"},
+		{"the node is left meanwhile", func(t *testing.T, _ *pod, n *node) { must(t, n.leave(t.Context())) }, "1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &pod{slow: make(chan struct{}), port: "7"}
+			n := nodeWith(t, p)
+			n.port = "1" // Nobody listens there, as after a boot.
+			short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			if err := n.mend(short); err == nil || !n.mending() {
+				t.Fatalf("mend = %v, want an error, and that it goes on", err)
+			}
+			if n.mayMend() {
+				t.Error("the unit may be started twice at once")
+			}
+			n.lastMend = time.Now().Add(-time.Minute)
+			if slices.ContainsFunc(n.routes(), func(r route) bool { return r.name == routePod }) {
+				t.Error("the pod's route is tried while a slow start goes on there")
+			}
+			c.then(t, p, n)
+			must(t, await.Until(t.Context(), "the start to end", time.Millisecond, time.Minute,
+				func(context.Context) (bool, string, error) { return !n.mending(), "", nil }))
+			if n.port != c.port {
+				t.Errorf("the unit's port is %q, want %q", n.port, c.port)
+			}
+		})
+	}
 }
 
 func TestNodeIsLeftOnce(t *testing.T) {

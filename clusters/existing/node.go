@@ -31,9 +31,10 @@ const (
 	// tryBound is how long one route to a node may take to answer; at most throughAtMost other nodes are tried.
 	tryBound      = 4 * time.Second
 	throughAtMost = 3
-	// mendEvery is the least time between two attempts to restart the unit.
+	// mendEvery is the least time between two attempts to restart the unit, and how long a command waits for one.
 	mendEvery = 15 * time.Second
-	// unitBound is how long a fault waits for the unit: a few attempts to restart it.
+	// unitBound is how long an attempt may take, since each exec into the pod of a slow node takes many seconds, and how
+	// long a fault waits for the unit.
 	unitBound = 90 * time.Second
 	stderrCap = 64 << 10
 	killedBy  = 128 // The exit code of a command that a signal ended is this and the signal's number.
@@ -59,8 +60,9 @@ type node struct {
 	noUnit    error        // Why there is none.
 	lastRoute string
 	lastMend  time.Time
-	brought   bool // The session may have left something on the node.
-	ended     bool // The hook was asked to end the node's boot.
+	stopMend  context.CancelFunc // Set while the unit is being started again.
+	brought   bool               // The session may have left something on the node.
+	ended     bool               // The hook was asked to end the node's boot.
 
 	delivering sync.Mutex
 }
@@ -211,6 +213,13 @@ func (n *node) withoutUnit() error {
 // leave removes the session from the node: over the pod or, when that has gone, by the unit itself.
 func (n *node) leave(ctx context.Context) error {
 	n.mu.Lock()
+	if n.stopMend != nil {
+		n.stopMend()
+	}
+	n.mu.Unlock()
+	n.delivering.Lock() // Once that has ended.
+	defer n.delivering.Unlock()
+	n.mu.Lock()
 	brought := n.brought
 	n.mu.Unlock()
 	if !brought {
@@ -246,9 +255,14 @@ func (n *node) routes() []route {
 	direct, pod := n.ownRoutes()
 	n.mu.Lock()
 	listens, last := n.port != "" && len(n.addrs) > 0, n.lastRoute
+	slow := n.stopMend != nil && time.Since(n.lastMend) > mendEvery
 	n.mu.Unlock()
 	if !listens {
 		return []route{pod}
+	}
+	pods := []route{pod}
+	if slow { // More execs would only make it slower.
+		pods = nil
 	}
 	var through []route
 	others := slices.DeleteFunc(n.cluster.known(), func(o *node) bool { return o == n })
@@ -258,9 +272,9 @@ func (n *node) routes() []route {
 		}})
 	}
 	if last == routeThrough {
-		return append(through, direct, pod)
+		return slices.Concat(through, []route{direct}, pods)
 	}
-	return slices.Concat([]route{direct}, through, []route{pod})
+	return slices.Concat([]route{direct}, through, pods)
 }
 
 // ownRoutes are those that need no other node.
@@ -387,7 +401,7 @@ func (n *node) lasting(ctx context.Context) (conn net.Conn, err error) {
 	err = await.Until(ctx, what, time.Second, unitBound, func(ctx context.Context) (bool, string, error) {
 		var name string
 		if conn, name, err = n.connectBy(ctx); err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !n.mending() {
 				err = await.Stop(err)
 			}
 			return false, "", err
@@ -405,17 +419,43 @@ func (n *node) lasting(ctx context.Context) (conn net.Conn, err error) {
 func (n *node) mayMend() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.noUnit != nil || time.Since(n.lastMend) < mendEvery {
+	if n.noUnit != nil || n.stopMend != nil || time.Since(n.lastMend) < mendEvery {
 		return false
 	}
 	n.lastMend = time.Now()
 	return true
 }
 
+func (n *node) mending() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stopMend != nil
+}
+
+// mend starts the unit again. The attempt goes on when its caller waits no longer: on a slow node it takes longer than
+// most commands may.
 func (n *node) mend(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, mendEvery)
-	defer cancel()
-	return n.deliver(ctx)
+	going, cancel := context.WithTimeout(context.WithoutCancel(ctx), unitBound)
+	n.mu.Lock()
+	n.stopMend = cancel
+	n.mu.Unlock()
+	done := make(chan error, 1)
+	go func() {
+		err := n.deliver(going)
+		cancel()
+		n.mu.Lock()
+		n.stopMend = nil
+		n.mu.Unlock()
+		done <- err
+	}()
+	waiting, stop := context.WithTimeout(ctx, mendEvery)
+	defer stop()
+	select {
+	case err := <-done:
+		return err
+	case <-waiting.Done():
+		return errors.New("the agent's unit is still being started again, through the pod")
+	}
 }
 
 // Exec runs a command in the node's namespaces. When ctx ends, what it started is killed before Exec returns.

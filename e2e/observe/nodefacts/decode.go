@@ -13,18 +13,31 @@ import (
 // mostLine bounds a line, in bytes. A fact of a mount has a few hundred; the kernel bounds its paths to 4 KiB each.
 const mostLine = 64 << 10
 
+// mostRead is how much of a file is compared when it is read again, in bytes: more than a node writes in the half minute
+// that the kernel may keep it from the disk (dirty_expire_centisecs).
+const mostRead = 256 << 10
+
 // lines splits a stream into lines. Offset is that of the first byte in the file that line did not get.
+//
+// A node that loses its power may lose the end of a file that was read already, and the writer then appends where the
+// disk has its end. So the stream begins with bytes that were read, and where they differ, the file goes on anew.
 type lines struct {
 	offset int64
 	rest   []byte // A line without an end yet; not counted in offset.
 	skip   bool   // The rest of a line that is too long is skipped.
+	read   []byte // The last bytes before offset.
+	same   int    // So many of read came again.
 	line   func(offset int64, line []byte)
 	broken func(offset int64, why error)
 }
 
+// from is the offset where the stream begins after again.
+func (l *lines) from() int64 { return l.offset - int64(len(l.read)) }
+
 // Write takes the next part of the stream. It never fails.
 func (l *lines) Write(p []byte) (int, error) {
 	n := len(p)
+	p = l.compare(p)
 	for len(p) > 0 {
 		part, rest, ended := bytes.Cut(p, []byte("\n"))
 		p = rest
@@ -37,14 +50,14 @@ func (l *lines) Write(p []byte) (int, error) {
 		case len(l.rest)+len(part) > mostLine:
 			l.broken(l.offset, fmt.Errorf("line is longer than %d bytes", mostLine))
 			l.offset += int64(len(l.rest) + len(part))
-			l.rest, l.skip = nil, !ended
+			l.rest, l.skip, l.read = nil, !ended, nil
 			if ended {
 				l.offset++
 			}
 		case ended:
 			l.rest = append(l.rest, part...)
 			l.line(l.offset, l.rest)
-			l.offset += int64(len(l.rest)) + 1
+			l.keep(append(l.rest, '\n'))
 			l.rest = l.rest[:0]
 		default:
 			l.rest = append(l.rest, part...)
@@ -53,8 +66,37 @@ func (l *lines) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// again makes the next part of the stream begin at offset: a line without an end comes again.
-func (l *lines) again() { l.rest = l.rest[:0] }
+// keep counts bytes as read.
+func (l *lines) keep(p []byte) {
+	l.offset += int64(len(p))
+	if l.read = append(l.read, p...); len(l.read) > 2*mostRead {
+		l.read = slices.Clone(l.read[len(l.read)-mostRead:])
+	}
+	l.same = len(l.read)
+}
+
+// compare takes the bytes that were read before from the stream, and returns the rest.
+func (l *lines) compare(p []byte) []byte {
+	for len(p) > 0 && l.same < len(l.read) {
+		if p[0] == l.read[l.same] {
+			l.same, p = l.same+1, p[1:]
+			continue
+		}
+		l.offset, l.read = l.from()+int64(l.same), l.read[:l.same]
+		if p[0] == '\n' { // The writer ended a line that the disk has the begin of: it was read whole.
+			l.keep(p[:1])
+			return p[1:]
+		}
+		begin := bytes.LastIndexByte(l.read, '\n') + 1
+		l.rest = append(l.rest[:0], l.read[begin:]...)
+		l.offset -= int64(len(l.rest))
+		l.read, l.same = l.read[:begin], begin
+	}
+	return p
+}
+
+// again makes the next part of the stream begin at from: a line without an end comes again.
+func (l *lines) again() { l.rest, l.same = l.rest[:0], 0 }
 
 // decode decodes a line of the file of a node, and returns the field of the fact that names the node's boot, nil if it
 // names none. It accepts only facts about the node itself, of the kinds that belong in the file.

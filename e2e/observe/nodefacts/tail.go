@@ -165,7 +165,7 @@ func (r *reader) follow(ctx context.Context) error {
 	return err
 }
 
-func (r *reader) from() string { return strconv.FormatInt(r.in.offset, 10) }
+func (r *reader) from() string { return strconv.FormatInt(r.in.from(), 10) }
 
 // tail runs a command that writes the file's lines. A reboot of the node ends it, so the clock is measured before each.
 func (r *reader) tail(ctx context.Context, cmd clusters.Command) error {

@@ -442,15 +442,55 @@ func TestLinesAreCutRightInAnyPieces(t *testing.T) {
 			n := min(len(rest), rapid.SampledFrom([]int{1, 3, 1000, mostLine, 1 << 20}).Draw(t, "piece"))
 			_, _ = l.Write([]byte(rest[:n]))
 			rest = rest[n:]
-			if rapid.Bool().Draw(t, "cut") { // The connection breaks; the next begins at the offset.
+			if rapid.Bool().Draw(t, "cut") { // The connection breaks; the next begins where lines says.
 				l.again()
-				rest = data[l.offset:]
+				rest = data[l.from():]
 			}
 		}
 		wantBroken := max(0, len(parts)-len(want))
 		if !slices.Equal(got, want) || l.offset != int64(len(data)) || broken != wantBroken {
 			t.Errorf("%d lines, %d broken, offset %d of %d; want %d lines",
 				len(got), broken, l.offset, len(data), len(want))
+		}
+	})
+}
+
+// TestALossOfPowerTakesWhatWasRead: the disk has the file up to some byte, and the writer goes on behind it.
+func TestALossOfPowerTakesWhatWasRead(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var got []string
+		l := &lines{
+			line:   func(_ int64, line []byte) { got = append(got, string(line)) },
+			broken: func(offset int64, why error) { t.Errorf("offset %d: %v", offset, why) },
+		}
+		var data []byte
+		var want []string // Without empty lines, which a writer makes when it ends one.
+		write := func() {
+			for range rapid.IntRange(0, 5).Draw(t, "lines") {
+				more := rapid.SampledFrom([]int{0, 3, 1000, mostLine / 2}).Draw(t, "more")
+				name := strconv.Itoa(len(want)) + strings.Repeat("z", more)
+				want, data = append(want, name), append(append(data, name...), '\n')
+			}
+		}
+		for range rapid.IntRange(1, 8).Draw(t, "boots") {
+			write()
+			l.again()
+			for rest := data[l.from():]; len(rest) > 0; {
+				n := min(len(rest), rapid.SampledFrom([]int{1, 7, 1000, 1 << 20}).Draw(t, "piece"))
+				_, _ = l.Write(rest[:n])
+				rest = rest[n:]
+			}
+			if got = slices.DeleteFunc(got, func(line string) bool { return line == "" }); !slices.Equal(got, want) {
+				t.Fatalf("%d lines, want %d", len(got), len(want))
+			}
+			data = data[:rapid.IntRange(int(l.from()), len(data)).Draw(t, "on disk")]
+			whole := bytes.LastIndexByte(data, '\n') + 1
+			if whole < int(l.from()) || whole < len(data) && rapid.Bool().Draw(t, "ends a line") {
+				data = append(data, '\n')
+			} else {
+				data = data[:whole]
+			}
 		}
 	})
 }

@@ -257,7 +257,8 @@ func ImportMesh(parts Parts, manifests []byte, a Around) (plan.Plan, error) {
 	return chaosmesh.Import(manifests, a)
 }
 
-// ReadPlan decodes a plan and replaces the manifests in it by steps. Data that is manifests alone is imported, with a.
+// ReadPlan decodes a plan, numbers its steps if none has a number, and replaces the manifests in it by steps. Data that
+// is manifests alone is imported, with a.
 func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
 	if chaosmesh.Is(data) {
 		return ImportMesh(parts, data, a)
@@ -265,6 +266,9 @@ func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
 	p, err := plan.Decode(bytes.NewReader(data))
 	if err != nil {
 		return plan.Plan{}, err
+	}
+	if !slices.ContainsFunc(p.AllSteps(), func(s plan.Step) bool { return s.N != 0 }) {
+		plan.Number(p.Steps)
 	}
 	return chaosmesh.Expand(p, fault.Caps(parts.Faults, nil).Faults)
 }

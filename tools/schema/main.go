@@ -64,7 +64,7 @@ func schemas(root string) (map[string]*jsonschema.Schema, error) {
 		t        reflect.Type
 		optional []string
 	}{
-		"plan":     {"A plan of Seatrial", reflect.TypeFor[plan.Plan](), nil},
+		"plan":     {"A plan of Seatrial", reflect.TypeFor[plan.Plan](), []string{"n"}},
 		"case":     {"A case of Seatrial", reflect.TypeFor[plan.CaseFile](), []string{"schema", "scenario", "n"}},
 		"workload": {"A StatefulSet for Seatrial", reflect.TypeFor[plan.WorkloadFile](), nil},
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -46,5 +47,15 @@ func TestExamples(t *testing.T) {
 	look(root)
 	if seen == 0 {
 		t.Error("no example has a flag")
+	}
+}
+
+// TestPlainPlan holds that a plan whose steps have no numbers is numbered, and that make plain has a legal one.
+func TestPlainPlan(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"seatrial", "plan", "--plan", "../../clusters/existing/plain/power.yaml"},
+		&stdout, &stderr)
+	if code != exitPass || !strings.Contains(stdout.String(), " 2  fault: node-crash on the node of light-1") {
+		t.Errorf("exit code %d: %s%s", code, &stdout, &stderr)
 	}
 }

@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/clusters"
 	fakecluster "github.com/seatrial/seatrial/clusters/fake"
 )
@@ -284,5 +287,42 @@ func TestControlPlaneIsFound(t *testing.T) {
 	tasks, err := env.OnControlPlane(t.Context())
 	if err != nil || len(tasks) != 1 || tasks[0].Node.Name() != "c-control-plane" {
 		t.Errorf("got %+v, %v", tasks, err)
+	}
+}
+
+// TestLaterBoot tells boots apart on nodes that share a kernel, and on machines, where the first process starts about
+// as long after each boot.
+func TestLaterBoot(t *testing.T) {
+	t.Parallel()
+	kubelet := probe.Process{PID: 399, Start: history.Time(5 * time.Second), Name: "kubelet"}
+	before := probe.Processes{PID1Start: history.Time(480 * time.Millisecond), Boot: "a",
+		Processes: []probe.Process{kubelet}}
+	for _, c := range []struct {
+		name string
+		now  probe.Processes
+		not  string // Why it is no later boot.
+	}{
+		{"the same boot", before, "as before"},
+		{"the same kernel, an old process", probe.Processes{PID1Start: before.PID1Start + 1, Boot: "a",
+			Processes: []probe.Process{kubelet}}, "of the old boot, is still there"},
+		{"the same kernel", probe.Processes{PID1Start: before.PID1Start + 1, Boot: "a"}, ""},
+		{"another kernel, the same times", probe.Processes{PID1Start: before.PID1Start, Boot: "b",
+			Processes: []probe.Process{kubelet}}, ""},
+		{"another kernel that was faster", probe.Processes{PID1Start: before.PID1Start / 2, Boot: "b"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			said, err := json.Marshal(c.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := fakecluster.NewCluster("c", 1).Node("worker")
+			n.On([]string{nodeagent.Path, "probe", "process", "..."}, fakecluster.Reply{Stdout: string(said)})
+			facts, err := fault.Env{Node: n}.LaterBoot(0, before)(t.Context())
+			if c.not == "" && (err != nil || len(facts) != 2) || c.not != "" && (err == nil ||
+				!strings.Contains(err.Error(), c.not)) {
+				t.Errorf("LaterBoot = %v, %v, want %q", facts, err, c.not)
+			}
+		})
 	}
 }

@@ -360,13 +360,14 @@ func (e Env) LaterBoot(begin history.Time, before probe.Processes) Show {
 		if err != nil {
 			return nil, err
 		}
-		if now.PID1Start <= before.PID1Start {
+		if now.SameBoot(before) {
 			return nil, NotYet("the first process was started at %s, as before", now.PID1Start)
 		}
 		facts := Seen(history.Between(now.PID1Start, now.At), "the node was booted at %s, the boot before at %s",
 			now.PID1Start, before.PID1Start)
 		for _, p := range before.Processes {
-			if now.Lives(p) {
+			// On another kernel a process of the same pid and start is another one.
+			if now.Boot == before.Boot && now.Lives(p) {
 				return nil, NotYet("%s, pid %d of the old boot, is still there", p.Name, p.PID)
 			}
 			facts = append(facts, Seen(history.Between(begin, now.At),

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,8 +17,10 @@ const (
 	MountDetach  MountAction = "detach"
 )
 
-// ParseBoot reads the start of a node's PID 1 on the boot clock: a duration ("1353.010s") or a number of nanoseconds.
+// ParseBoot reads the start of a node's PID 1 on the boot clock, of the name of a boot: a duration ("1353.010s 1b4e28ba",
+// in older histories without the kernel's boot id) or a number of nanoseconds.
 func ParseBoot(boot string) (Time, bool) {
+	boot, _, _ = strings.Cut(boot, " ")
 	if ns, err := strconv.ParseInt(boot, 10, 64); err == nil {
 		return Time(ns), ns >= 0
 	}
@@ -30,7 +33,7 @@ func ParseBoot(boot string) (Time, bool) {
 type Mount struct {
 	Action   MountAction `json:"action"`
 	Node     string      `json:"node"`
-	Boot     string      `json:"boot"` // The node's boot: the boot-clock time at which its PID 1 started.
+	Boot     string      `json:"boot"` // The node's boot, by the name that ParseBoot reads.
 	MountID  uint64      `json:"mountID"`
 	Identity Identity    `json:"identity"`       // Void for a detach and for an attach that vanished too soon.
 	Root     string      `json:"root,omitempty"` // The directory of the file system that is mounted.

@@ -226,7 +226,7 @@ func (d *down) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 
 type pause struct {
 	away
-	boot history.Time // Start of PID 1.
+	boot probe.Processes // Before the pause.
 }
 
 // Inject records the boot and a witness, then pauses the node.
@@ -238,7 +238,7 @@ func (p *pause) Inject(ctx context.Context) error {
 	if p.witness, err = kubeletWitness(ctx, p.Env); err != nil {
 		return err
 	}
-	p.boot = found.PID1Start
+	p.boot = found
 	return p.node.Pause(ctx)
 }
 
@@ -249,7 +249,7 @@ func (p *pause) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 
 // sameBoot shows that the node was not booted since the pause.
 func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
-	if p.boot == 0 {
+	if p.boot.PID1Start == 0 {
 		return nil, nil
 	}
 	begin := p.Clock()
@@ -257,12 +257,12 @@ func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now.PID1Start != p.boot {
+	if !now.SameBoot(p.boot) {
 		return nil, fmt.Errorf("node %q was booted at %s, and at %s before it was paused: it did not just go on",
-			p.node.Name(), now.PID1Start, p.boot)
+			p.node.Name(), now.PID1Start, p.boot.PID1Start)
 	}
 	return fault.Seen(history.Between(begin, now.At),
-		"the first process of node %q is the one of before, started at %s", p.node.Name(), p.boot), nil
+		"the first process of node %q is the one of before, started at %s", p.node.Name(), p.boot.PID1Start), nil
 }
 
 type reboot struct {

@@ -41,7 +41,13 @@ func (p Process) Ticks() int64 { return int64(p.Start) / int64(tick) }
 type Processes struct {
 	At        history.Time `json:"at" clock:"to"`
 	PID1Start history.Time `json:"pid1Start" clock:"node"` // When the node was booted.
+	Boot      string       `json:"boot,omitempty"`         // The kernel's boot id; empty of older agents.
 	Processes []Process    `json:"processes"`
+}
+
+// SameBoot reports whether others were read in the same boot.
+func (p Processes) SameBoot(others Processes) bool {
+	return p.Boot == others.Boot && p.PID1Start == others.PID1Start
 }
 
 // Find returns the process with a pid.
@@ -73,7 +79,7 @@ func Lookup(proc string, q Query) (Processes, error) {
 	if err != nil {
 		return found, err
 	}
-	found.PID1Start = boot.PID1Start
+	found.PID1Start, found.Boot = boot.PID1Start, boot.Kernel
 	all, err := list(proc, nil)
 	for _, p := range all {
 		if q.wants(proc, p) {

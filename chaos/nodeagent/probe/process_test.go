@@ -214,7 +214,7 @@ func TestLookup(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.At = 0
-	want := Processes{PID1Start: 1e9, Processes: []Process{
+	want := Processes{PID1Start: 1e9, Boot: strings.TrimSpace(bootID), Processes: []Process{
 		{PID: 20, Start: 25e8, Name: "a) b) (c", State: "S", PodUID: podA},
 		{PID: 21, Start: 251e7, Name: "pause", State: "S", PodUID: podA},
 		{PID: 30, Start: 3e9, Name: "kubelet", State: "S"},
@@ -287,9 +287,12 @@ func TestReadBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	since, err := time.ParseDuration(boot.Name())
-	if err != nil || history.Time(since) != boot.PID1Start {
-		t.Errorf("Name() = %q, read back as %v (%v), want %v", boot.Name(), since, err, boot.PID1Start)
+	since, ok := history.ParseBoot(boot.Name())
+	if !ok || since != boot.PID1Start {
+		t.Errorf("Name() = %q, read back as %v (%t), want %v", boot.Name(), since, ok, boot.PID1Start)
+	}
+	if another := (Boot{boot.PID1Start, "0c3b2a1f-" + boot.Kernel}); another.Name() == boot.Name() {
+		t.Errorf("two boots are named %q", boot.Name())
 	}
 	if boot.PID1Start > bootclock.Now() {
 		t.Errorf("ReadBoot() = %+v", boot)

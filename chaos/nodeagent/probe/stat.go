@@ -11,14 +11,19 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
-// Boot identifies a boot of a node. A kind node shares the host's kernel and its boot id, so the start of the node's
-// PID 1 identifies the boot.
+// Boot identifies a boot of a node. Kind nodes share the host's kernel and its boot id, and are told apart by the start
+// of PID 1; on a machine that is about the same after each boot.
 type Boot struct {
 	PID1Start history.Time
+	Kernel    string // Its boot id.
 }
 
-// Name is the boot's name in facts: the start of PID 1 on the boot clock as a duration, "1353.010s".
-func (b Boot) Name() string { return b.PID1Start.String() }
+// Name is the boot's name in facts: the start of PID 1 on the boot clock as a duration, and the begin of the kernel's
+// boot id: "1353.010s 1b4e28ba".
+func (b Boot) Name() string {
+	const enough = 8 // Hexadecimal digits, all of them random.
+	return b.PID1Start.String() + " " + b.Kernel[:min(len(b.Kernel), enough)]
+}
 
 // ReadBoot reads the current boot from /proc.
 func ReadBoot() (Boot, error) { return readBoot("/proc") }
@@ -32,7 +37,11 @@ func readBoot(proc string) (Boot, error) {
 	if err != nil {
 		return Boot{}, fmt.Errorf("read the start of pid 1: %w", err)
 	}
-	return Boot{PID1Start: stat.Start}, nil
+	kernel, err := os.ReadFile(filepath.Join(proc, "sys/kernel/random/boot_id"))
+	if err != nil {
+		return Boot{}, fmt.Errorf("read the kernel's boot id: %w", err)
+	}
+	return Boot{PID1Start: stat.Start, Kernel: string(bytes.TrimSpace(kernel))}, nil
 }
 
 // Clock is a reading of a machine's clocks.

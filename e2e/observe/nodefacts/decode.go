@@ -20,13 +20,15 @@ const mostRead = 256 << 10
 // lines splits a stream into lines. Offset is that of the first byte in the file that line did not get.
 //
 // A node that loses its power may lose the end of a file that was read already, and the writer then appends where the
-// disk has its end. So the stream begins with bytes that were read, and where they differ, the file goes on anew.
+// disk has its end. So the stream begins with bytes that were read, and where they differ, the file goes on anew. Zeros
+// are where the disk has the length of what was lost: if the first line that was not read ends with them, it is left out.
 type lines struct {
 	offset int64
 	rest   []byte // A line without an end yet; not counted in offset.
 	skip   bool   // The rest of a line that is too long is skipped.
 	read   []byte // The last bytes before offset.
 	same   int    // So many of read came again.
+	first  bool   // The first line that was not read is still to come.
 	line   func(offset int64, line []byte)
 	broken func(offset int64, why error)
 }
@@ -48,7 +50,9 @@ func (l *lines) Write(p []byte) (int, error) {
 		case l.skip:
 			l.offset += int64(len(part))
 		case len(l.rest)+len(part) > mostLine:
-			l.broken(l.offset, fmt.Errorf("line is longer than %d bytes", mostLine))
+			if !l.lost(part) {
+				l.broken(l.offset, fmt.Errorf("line is longer than %d bytes", mostLine))
+			}
 			l.offset += int64(len(l.rest) + len(part))
 			l.rest, l.skip, l.read = nil, !ended, nil
 			if ended {
@@ -56,7 +60,10 @@ func (l *lines) Write(p []byte) (int, error) {
 			}
 		case ended:
 			l.rest = append(l.rest, part...)
-			l.line(l.offset, l.rest)
+			if !l.lost(l.rest) {
+				l.line(l.offset, l.rest)
+			}
+			l.first = false
 			l.keep(append(l.rest, '\n'))
 			l.rest = l.rest[:0]
 		default:
@@ -65,6 +72,9 @@ func (l *lines) Write(p []byte) (int, error) {
 	}
 	return n, nil
 }
+
+// lost reports whether a loss of power took a line, which ends with this.
+func (l *lines) lost(end []byte) bool { return l.first && len(end) > 0 && end[len(end)-1] == 0 }
 
 // keep counts bytes as read.
 func (l *lines) keep(p []byte) {
@@ -96,7 +106,7 @@ func (l *lines) compare(p []byte) []byte {
 }
 
 // again makes the next part of the stream begin at from: a line without an end comes again.
-func (l *lines) again() { l.rest, l.same = l.rest[:0], 0 }
+func (l *lines) again() { l.rest, l.same, l.first = l.rest[:0], 0, true }
 
 // decode decodes a line of the file of a node, and returns the field of the fact that names the node's boot, nil if it
 // names none. It accepts only facts about the node itself, of the kinds that belong in the file.

@@ -13,15 +13,15 @@ import (
 // mostLine bounds a line, in bytes. A fact of a mount has a few hundred; the kernel bounds its paths to 4 KiB each.
 const mostLine = 64 << 10
 
-// mostRead is how much of a file is compared when it is read again, in bytes: more than a node writes in the half minute
-// that the kernel may keep it from the disk (dirty_expire_centisecs).
+// mostRead is how much of a file is compared when it is read again, in bytes: more than a node writes in the half
+// minute that the kernel may keep it from the disk (dirty_expire_centisecs).
 const mostRead = 256 << 10
 
 // lines splits a stream into lines. Offset is that of the first byte in the file that line did not get.
 //
 // A node that loses its power may lose the end of a file that was read already, and the writer then appends where the
 // disk has its end. So the stream begins with bytes that were read, and where they differ, the file goes on anew. Zeros
-// are where the disk has the length of what was lost: if the first line that was not read ends with them, it is left out.
+// are where the disk has the length of what was lost: the first line that was not read is left out if it ends with them.
 type lines struct {
 	offset int64
 	rest   []byte // A line without an end yet; not counted in offset.

@@ -32,7 +32,15 @@ func BenchmarkByKubeconfig(b *testing.B) {
 		b.Skip("NOT RUN: a real cluster; it needs an engine and a node image: make bench")
 	}
 	name := kindtest.Shared("seatrial-dev-bench")
-	c, kubeconfig := kindtest.Cluster(b, slog.New(slog.DiscardHandler), name, 2)
+	c, _ := kindtest.Cluster(b, slog.New(slog.DiscardHandler), name, 2)
+	config, err := c.Kubeconfig(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	kubeconfig := filepath.Join(b.TempDir(), "kubeconfig") // A cluster that was kept has none where one is made.
+	if err := os.WriteFile(kubeconfig, config, 0o600); err != nil {
+		b.Fatal(err)
+	}
 	b.Run("command", func(b *testing.B) { benchmarkCommand(b, c, kubeconfig) })
 	b.Run("first-fault", func(b *testing.B) { benchmarkFirstFault(b, name, kubeconfig) })
 }

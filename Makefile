@@ -107,8 +107,10 @@ upgrade: build ## Upgrade a kind cluster from v1.36.3 to TO (v1.37.0) under MySQ
 plain: build ## Run smoke on kubeadm in Debian containers, or with PLAIN_VM=1 cut the power of one in QEMU; 10 min
 	@env $$(bin/seatrial setup -o env) bash -euc 'trap "clusters/existing/plain/cluster down" EXIT; \
 		config=$$(clusters/existing/plain/cluster up); \
-		bin/seatrial run $(if $(PLAIN_VM),--plan clusters/existing/plain/power.yaml --node-hook $$PWD/clusters/existing/plain/cluster,smoke) \
-			--kubeconfig $$config --yes-context kubernetes-admin@plain $(if $(SEED),--seed $(SEED))'
+		bin/seatrial run $(or $(PLAIN_PLAN),smoke $(if $(SEED),--seed $(SEED))) \
+			--kubeconfig $$config --yes-context kubernetes-admin@plain'
+plain: PLAIN_PLAN = $(if $(PLAIN_VM),--plan clusters/existing/plain/power.yaml \
+	--node-hook $(CURDIR)/clusters/existing/plain/cluster)
 
 large: build ## Run trials by kubeconfig in a cluster with 1,000 nodes and 10,000 pods of kwok; 25 min
 	@bash .ci/large

@@ -361,10 +361,10 @@ func (e Env) LaterBoot(begin history.Time, before probe.Processes) Show {
 			return nil, err
 		}
 		if now.SameBoot(before) {
-			return nil, NotYet("the first process was started at %s, as before", now.PID1Start)
+			return nil, NotYet("the first process was started at %s, as before", now.BootName())
 		}
 		facts := Seen(history.Between(now.PID1Start, now.At), "the node was booted at %s, the boot before at %s",
-			now.PID1Start, before.PID1Start)
+			now.BootName(), before.BootName())
 		for _, p := range before.Processes {
 			// On another kernel a process of the same pid and start is another one.
 			if now.Boot == before.Boot && now.Lives(p) {

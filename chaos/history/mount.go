@@ -17,8 +17,8 @@ const (
 	MountDetach  MountAction = "detach"
 )
 
-// ParseBoot reads the start of a node's PID 1 on the boot clock, of the name of a boot: a duration ("1353.010s 1b4e28ba",
-// in older histories without the kernel's boot id) or a number of nanoseconds.
+// ParseBoot reads when a node's PID 1 started on the boot clock, from the name of a boot: "1353.010s 1b4e28ba". Older
+// histories have no boot id of the kernel, and may have a number of nanoseconds.
 func ParseBoot(boot string) (Time, bool) {
 	boot, _, _ = strings.Cut(boot, " ")
 	if ns, err := strconv.ParseInt(boot, 10, 64); err == nil {

@@ -160,7 +160,15 @@ func TestSlowStartOutlivesItsCommand(t *testing.T) {
 		port string
 	}{
 		{"it ends", func(_ *testing.T, p *pod, _ *node) { close(p.slow) }, "7"},
-		{"the node is left meanwhile", func(t *testing.T, _ *pod, n *node) { must(t, n.leave(t.Context())) }, "1"},
+		{"the node is left meanwhile", func(t *testing.T, p *pod, n *node) {
+			left := make(chan error, 1)
+			go func() { left <- n.leave(t.Context()) }()
+			close(p.slow)
+			must(t, <-left)
+			if !p.gone {
+				t.Error("the session was not removed from the node")
+			}
+		}, "7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &pod{slow: make(chan struct{}), port: "7"}
@@ -168,7 +176,10 @@ func TestSlowStartOutlivesItsCommand(t *testing.T) {
 			n.port = "1" // Nobody listens there, as after a boot.
 			short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
-			if err := n.mend(short); err == nil || !n.mending() {
+			if !n.mayMend() {
+				t.Fatal("the unit may not be started")
+			}
+			if err := n.mend(short); err == nil || !n.isMending() {
 				t.Fatalf("mend = %v, want an error, and that it goes on", err)
 			}
 			if n.mayMend() {
@@ -180,7 +191,7 @@ func TestSlowStartOutlivesItsCommand(t *testing.T) {
 			}
 			c.then(t, p, n)
 			must(t, await.Until(t.Context(), "the start to end", time.Millisecond, time.Minute,
-				func(context.Context) (bool, string, error) { return !n.mending(), "", nil }))
+				func(context.Context) (bool, string, error) { return !n.isMending(), "", nil }))
 			if n.port != c.port {
 				t.Errorf("the unit's port is %q, want %q", n.port, c.port)
 			}

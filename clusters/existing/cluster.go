@@ -317,6 +317,13 @@ func firstOf(found map[string]error) string {
 // Close removes the agents and their pods. It ignores the end of ctx, and may be called again.
 func (c *Cluster) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
+	for _, n := range c.known() {
+		n.mu.Lock()
+		n.left = true
+		n.mu.Unlock()
+		n.delivering.Lock() // Until no start of its unit goes on, which has a bound of its own.
+		n.delivering.Unlock()
+	}
 	err := joined(c.each(ctx, func(ctx context.Context, n *node) error { return n.leave(ctx) }))
 	if err != nil {
 		err = fmt.Errorf("remove the agents: %w", err)

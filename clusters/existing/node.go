@@ -33,8 +33,8 @@ const (
 	throughAtMost = 3
 	// mendEvery is the least time between two attempts to restart the unit, and how long a command waits for one.
 	mendEvery = 15 * time.Second
-	// unitBound is how long an attempt may take, since each exec into the pod of a slow node takes many seconds, and how
-	// long a fault waits for the unit.
+	// unitBound is how long an attempt may take, and a fault waits for the unit: each exec into the pod of a slow node
+	// takes many seconds.
 	unitBound = 90 * time.Second
 	stderrCap = 64 << 10
 	killedBy  = 128 // The exit code of a command that a signal ended is this and the signal's number.
@@ -60,9 +60,10 @@ type node struct {
 	noUnit    error        // Why there is none.
 	lastRoute string
 	lastMend  time.Time
-	stopMend  context.CancelFunc // Set while the unit is being started again.
-	brought   bool               // The session may have left something on the node.
-	ended     bool               // The hook was asked to end the node's boot.
+	mending   bool // The unit is being started again.
+	left      bool // It is not started again.
+	brought   bool // The session may have left something on the node.
+	ended     bool // The hook was asked to end the node's boot.
 
 	delivering sync.Mutex
 }
@@ -212,12 +213,7 @@ func (n *node) withoutUnit() error {
 
 // leave removes the session from the node: over the pod or, when that has gone, by the unit itself.
 func (n *node) leave(ctx context.Context) error {
-	n.mu.Lock()
-	if n.stopMend != nil {
-		n.stopMend()
-	}
-	n.mu.Unlock()
-	n.delivering.Lock() // Once that has ended.
+	n.delivering.Lock()
 	defer n.delivering.Unlock()
 	n.mu.Lock()
 	brought := n.brought
@@ -255,7 +251,7 @@ func (n *node) routes() []route {
 	direct, pod := n.ownRoutes()
 	n.mu.Lock()
 	listens, last := n.port != "" && len(n.addrs) > 0, n.lastRoute
-	slow := n.stopMend != nil && time.Since(n.lastMend) > mendEvery
+	slow := n.mending && time.Since(n.lastMend) > mendEvery
 	n.mu.Unlock()
 	if !listens {
 		return []route{pod}
@@ -400,14 +396,18 @@ func (n *node) lasting(ctx context.Context) (conn net.Conn, err error) {
 	what := fmt.Sprintf("the agent's unit on node %q", n.name)
 	err = await.Until(ctx, what, time.Second, unitBound, func(ctx context.Context) (bool, string, error) {
 		var name string
+		mending := n.isMending()
 		if conn, name, err = n.connectBy(ctx); err != nil {
-			if ctx.Err() == nil && !n.mending() {
+			if ctx.Err() == nil && !mending && !n.isMending() {
 				err = await.Stop(err)
 			}
 			return false, "", err
 		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
+		if n.mending { // A fault would cut off what is written there.
+			return false, "it is being started again", conn.Close()
+		}
 		if name != routePod || n.noUnit != nil {
 			return true, "", nil
 		}
@@ -419,32 +419,29 @@ func (n *node) lasting(ctx context.Context) (conn net.Conn, err error) {
 func (n *node) mayMend() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.noUnit != nil || n.stopMend != nil || time.Since(n.lastMend) < mendEvery {
+	if n.noUnit != nil || n.mending || n.left || time.Since(n.lastMend) < mendEvery {
 		return false
 	}
-	n.lastMend = time.Now()
+	n.lastMend, n.mending = time.Now(), true
 	return true
 }
 
-func (n *node) mending() bool {
+func (n *node) isMending() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.stopMend != nil
+	return n.mending
 }
 
-// mend starts the unit again. The attempt goes on when its caller waits no longer: on a slow node it takes longer than
-// most commands may.
+// mend starts the unit again, when mayMend said so. The attempt goes on when its caller waits no longer: on a slow node
+// it takes longer than most commands may.
 func (n *node) mend(ctx context.Context) error {
 	going, cancel := context.WithTimeout(context.WithoutCancel(ctx), unitBound)
-	n.mu.Lock()
-	n.stopMend = cancel
-	n.mu.Unlock()
 	done := make(chan error, 1)
 	go func() {
 		err := n.deliver(going)
 		cancel()
 		n.mu.Lock()
-		n.stopMend = nil
+		n.mending = false
 		n.mu.Unlock()
 		done <- err
 	}()

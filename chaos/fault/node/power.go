@@ -259,10 +259,10 @@ func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
 	}
 	if !now.SameBoot(p.boot) {
 		return nil, fmt.Errorf("node %q was booted at %s, and at %s before it was paused: it did not just go on",
-			p.node.Name(), now.PID1Start, p.boot.PID1Start)
+			p.node.Name(), now.BootName(), p.boot.BootName())
 	}
 	return fault.Seen(history.Between(begin, now.At),
-		"the first process of node %q is the one of before, started at %s", p.node.Name(), p.boot.PID1Start), nil
+		"the first process of node %q is the one of before, started at %s", p.node.Name(), p.boot.BootName()), nil
 }
 
 type reboot struct {

@@ -45,6 +45,9 @@ type Processes struct {
 	Processes []Process    `json:"processes"`
 }
 
+// BootName is the name of the boot in which they were read.
+func (p Processes) BootName() string { return Boot{p.PID1Start, p.Boot}.Name() }
+
 // SameBoot reports whether others were read in the same boot.
 func (p Processes) SameBoot(others Processes) bool {
 	return p.Boot == others.Boot && p.PID1Start == others.PID1Start

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -22,7 +23,7 @@ type Boot struct {
 // boot id: "1353.010s 1b4e28ba".
 func (b Boot) Name() string {
 	const enough = 8 // Hexadecimal digits, all of them random.
-	return b.PID1Start.String() + " " + b.Kernel[:min(len(b.Kernel), enough)]
+	return strings.TrimSpace(b.PID1Start.String() + " " + b.Kernel[:min(len(b.Kernel), enough)])
 }
 
 // ReadBoot reads the current boot from /proc.

@@ -13,22 +13,22 @@ import (
 // mostLine bounds a line, in bytes. A fact of a mount has a few hundred; the kernel bounds its paths to 4 KiB each.
 const mostLine = 64 << 10
 
-// mostRead is how much of a file is compared when it is read again, in bytes: more than a node writes in the half
-// minute that the kernel may keep it from the disk (dirty_expire_centisecs).
-const mostRead = 256 << 10
+// mostRead is how much of a file is compared when it is read again, in bytes: more than a node writes between two syncs
+// (ledgerfile) and in the half minute that the kernel may keep a file from the disk (dirty_expire_centisecs).
+const mostRead = 64 << 10
 
 // lines splits a stream into lines. Offset is that of the first byte in the file that line did not get.
 //
 // A node that loses its power may lose the end of a file that was read already, and the writer then appends where the
-// disk has its end. So the stream begins with bytes that were read, and where they differ, the file goes on anew. Zeros
-// are where the disk has the length of what was lost: the first line that was not read is left out if it ends with them.
+// disk has its end. So the stream begins with bytes that were read, and where they differ, the file goes on anew. The
+// disk may also have zeros in place of what was lost: a line that ends with them is left out if all of it was read.
 type lines struct {
 	offset int64
 	rest   []byte // A line without an end yet; not counted in offset.
 	skip   bool   // The rest of a line that is too long is skipped.
 	read   []byte // The last bytes before offset.
 	same   int    // So many of read came again.
-	first  bool   // The first line that was not read is still to come.
+	had    int64  // The greatest offset until now.
 	line   func(offset int64, line []byte)
 	broken func(offset int64, why error)
 }
@@ -50,9 +50,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		case l.skip:
 			l.offset += int64(len(part))
 		case len(l.rest)+len(part) > mostLine:
-			if !l.lost(part) {
-				l.broken(l.offset, fmt.Errorf("line is longer than %d bytes", mostLine))
-			}
+			l.broken(l.offset, fmt.Errorf("line is longer than %d bytes", mostLine))
 			l.offset += int64(len(l.rest) + len(part))
 			l.rest, l.skip, l.read = nil, !ended, nil
 			if ended {
@@ -60,10 +58,9 @@ func (l *lines) Write(p []byte) (int, error) {
 			}
 		case ended:
 			l.rest = append(l.rest, part...)
-			if !l.lost(l.rest) {
+			if end := l.offset + int64(len(l.rest)); end > l.had || !bytes.HasSuffix(l.rest, []byte{0}) {
 				l.line(l.offset, l.rest)
 			}
-			l.first = false
 			l.keep(append(l.rest, '\n'))
 			l.rest = l.rest[:0]
 		default:
@@ -73,13 +70,11 @@ func (l *lines) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// lost reports whether a loss of power took a line, which ends with this.
-func (l *lines) lost(end []byte) bool { return l.first && len(end) > 0 && end[len(end)-1] == 0 }
-
 // keep counts bytes as read.
 func (l *lines) keep(p []byte) {
 	l.offset += int64(len(p))
-	if l.read = append(l.read, p...); len(l.read) > 2*mostRead {
+	l.had = max(l.had, l.offset)
+	if l.read = append(l.read, p...); len(l.read) > mostRead+mostRead/4 {
 		l.read = slices.Clone(l.read[len(l.read)-mostRead:])
 	}
 	l.same = len(l.read)
@@ -106,7 +101,7 @@ func (l *lines) compare(p []byte) []byte {
 }
 
 // again makes the next part of the stream begin at from: a line without an end comes again.
-func (l *lines) again() { l.rest, l.same, l.first = l.rest[:0], 0, true }
+func (l *lines) again() { l.rest, l.same = l.rest[:0], 0 }
 
 // decode decodes a line of the file of a node, and returns the field of the fact that names the node's boot, nil if it
 // names none. It accepts only facts about the node itself, of the kinds that belong in the file.

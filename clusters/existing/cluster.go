@@ -318,11 +318,7 @@ func firstOf(found map[string]error) string {
 func (c *Cluster) Close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	for _, n := range c.known() {
-		n.mu.Lock()
-		n.left = true
-		n.mu.Unlock()
-		n.delivering.Lock() // Until no start of its unit goes on, which has a bound of its own.
-		n.delivering.Unlock()
+		n.startNoMore()
 	}
 	err := joined(c.each(ctx, func(ctx context.Context, n *node) error { return n.leave(ctx) }))
 	if err != nil {

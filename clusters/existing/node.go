@@ -61,7 +61,7 @@ type node struct {
 	lastRoute string
 	lastMend  time.Time
 	mending   bool // The unit is being started again.
-	left      bool // It is not started again.
+	left      bool // It is started no more.
 	brought   bool // The session may have left something on the node.
 	ended     bool // The hook was asked to end the node's boot.
 
@@ -162,6 +162,9 @@ func (n *node) inHost(argv ...string) []string {
 func (n *node) deliver(ctx context.Context) error {
 	n.delivering.Lock()
 	defer n.delivering.Unlock()
+	if n.isLeft() {
+		return errors.New("start the agent's unit: the session has ended")
+	}
 	c, program := n.cluster, n.cluster.session.Program()
 	image, err := c.makePod(ctx, n.name, n.podName())
 	if err != nil {
@@ -209,6 +212,21 @@ func (n *node) withoutUnit() error {
 		return errors.New("the node was not reached")
 	}
 	return n.noUnit
+}
+
+// startNoMore waits until no start of the unit goes on, at most unitBound, and refuses others.
+func (n *node) startNoMore() {
+	n.delivering.Lock()
+	defer n.delivering.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.left = true
+}
+
+func (n *node) isLeft() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.left
 }
 
 // leave removes the session from the node: over the pod or, when that has gone, by the unit itself.

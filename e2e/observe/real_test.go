@@ -202,10 +202,12 @@ func rebootNode(t *testing.T, k *kept, node clusters.PowerNode, boot string) {
 	if !strings.Contains(on.Observer.Detail, "; before containerd, kubelet") {
 		t.Errorf("after the reboot: %q", on.Observer.Detail)
 	}
-	started, err := time.ParseDuration(on.Observer.Boot)
-	must(t, err)
-	t.Logf("reboot: PID 1 at %v, ledger saw %v later: %s", on.Observer.Boot,
-		on.Span.NotAfter.Sub(history.Time(started)), on.Observer.Detail)
+	started, ok := history.ParseBoot(on.Observer.Boot)
+	if !ok {
+		t.Fatalf("the boot's name is %q", on.Observer.Boot)
+	}
+	t.Logf("reboot: PID 1 at %v, ledger saw %v later: %s", on.Observer.Boot, on.Span.NotAfter.Sub(started),
+		on.Observer.Detail)
 	var report struct {
 		Processes []struct {
 			Name  string

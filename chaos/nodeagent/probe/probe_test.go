@@ -73,9 +73,9 @@ func TestFlowOpensAndEnds(t *testing.T) {
 		}, 5 * time.Second, []probe.FlowState{probe.FlowOpen, probe.FlowClosed}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var conns []net.Conn
+			conns := make(chan net.Conn, 1) // A flow has one.
 			address := server(t, func(c net.Conn) {
-				conns = append(conns, c)
+				conns <- c
 				tc.serve(c)
 			})
 			var states []probe.FlowState
@@ -88,9 +88,7 @@ func TestFlowOpensAndEnds(t *testing.T) {
 				last = r.At
 				return nil
 			})
-			for _, c := range conns {
-				_ = c.Close()
-			}
+			_ = (<-conns).Close()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -232,12 +232,12 @@ func rebootNode(t *testing.T, k *kept, node clusters.PowerNode, boot string) {
 	}
 	var last history.Time
 	for _, e := range k.all(func(e history.Event) bool { return e.Source == "ledger/"+node.Name() }) {
-		if e.Span.NotAfter < history.Time(started) {
+		if e.Span.NotAfter < started {
 			last = max(last, e.Span.NotAfter)
 		}
 	}
 	t.Logf("reboot: asked for at %v, the last word of the boot before was %v ahead of PID 1", begin,
-		history.Time(started).Sub(last))
+		started.Sub(last))
 }
 
 // compareLedger shows that what is on record is what the ledger holds, line by line, up to what it wrote after Stop.

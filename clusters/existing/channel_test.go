@@ -162,7 +162,10 @@ func TestSlowStartOutlivesItsCommand(t *testing.T) {
 		{"it ends", func(_ *testing.T, p *pod, _ *node) { close(p.slow) }, "7"},
 		{"the node is left meanwhile", func(t *testing.T, p *pod, n *node) {
 			left := make(chan error, 1)
-			go func() { left <- n.leave(t.Context()) }()
+			go func() {
+				n.startNoMore()
+				left <- n.leave(t.Context())
+			}()
 			close(p.slow)
 			must(t, <-left)
 			if !p.gone {
@@ -173,7 +176,7 @@ func TestSlowStartOutlivesItsCommand(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := &pod{slow: make(chan struct{}), port: "7"}
 			n := nodeWith(t, p)
-			n.port = "1" // Nobody listens there, as after a boot.
+			n.port = "1" // No process listens on it, as after a boot.
 			short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			if !n.mayMend() {

@@ -229,10 +229,8 @@ func (n *node) isLeft() bool {
 	return n.left
 }
 
-// leave removes the session from the node: over the pod or, when that has gone, by the unit itself.
+// leave removes the session from the node, after startNoMore: over the pod or, when that has gone, by the unit itself.
 func (n *node) leave(ctx context.Context) error {
-	n.delivering.Lock()
-	defer n.delivering.Unlock()
 	n.mu.Lock()
 	brought := n.brought
 	n.mu.Unlock()

@@ -50,7 +50,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestPlainPlan holds that a plan whose steps have no numbers is numbered, and that make plain has a legal one.
+// TestPlainPlan reads the plan of make plain: its steps have no numbers, and get them.
 func TestPlainPlan(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{"seatrial", "plan", "--plan", "../../clusters/existing/plain/power.yaml"},

@@ -41,7 +41,7 @@ func (p Process) Ticks() int64 { return int64(p.Start) / int64(tick) }
 type Processes struct {
 	At        history.Time `json:"at" clock:"to"`
 	PID1Start history.Time `json:"pid1Start" clock:"node"` // When the node was booted.
-	Boot      string       `json:"boot,omitempty"`         // The kernel's boot id; empty of older agents.
+	Boot      string       `json:"boot,omitempty"`         // The kernel's boot id.
 	Processes []Process    `json:"processes"`
 }
 

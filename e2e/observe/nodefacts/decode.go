@@ -20,7 +20,7 @@ const mostRead = 64 << 10
 // lines splits a stream into lines. Offset is that of the first byte in the file that line did not get.
 //
 // A node that loses its power may lose the end of a file that was read already, and the writer then appends where the
-// disk has its end. So the stream begins with bytes that were read, and where they differ, the file goes on anew. The
+// disk has its end. So the stream begins with bytes that were read, and where they differ, what follows is new. The
 // disk may also have zeros in place of what was lost: a line that ends with them is left out if all of it was read.
 type lines struct {
 	offset int64

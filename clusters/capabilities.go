@@ -15,6 +15,7 @@ const (
 	CanNFTables   = "nftables"    // The kernel filters packets by nftables.
 	CanPower      = "power"       // Nodes are PowerNodes.
 	CanReboot     = "reboot"      // Nodes are Rebooters.
+	CanReset      = "reset"       // Nodes are Resetters, which is so only if none shares its kernel.
 	CanSharedDir  = "shared-dir"  // All nodes see SharedDir.
 	CanStaticPods = "static-pods" // The control plane runs as static pods of a kubelet.
 	CanSystemd    = "systemd"     // Nodes run their services, kubelet and containerd among them, by systemd.

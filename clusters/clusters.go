@@ -158,6 +158,13 @@ type Rebooter interface {
 	Reboot(ctx context.Context, grace time.Duration) error
 }
 
+// Resetter is a node whose machine can be reset: nothing on it is told, and what is not on its disk is lost.
+type Resetter interface {
+	Node
+	// Reset resets the machine, and returns when it has booted.
+	Reset(ctx context.Context) error
+}
+
 // BoundedNode is a node whose agent holds a session to limits: it refuses what may do harm unless a fault was begun.
 type BoundedNode interface {
 	Node

@@ -288,3 +288,19 @@ func TestRoutesToANode(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyAMachineIsReset: a reset of a container is one of its host, and of all that runs there.
+func TestOnlyAMachineIsReset(t *testing.T) {
+	for _, c := range []struct{ pids, id, here, want string }{
+		{"pid:[4026531836]\n", "a\n", "b\n", ""},
+		{"pid:[4026532185]\n", "a\n", "b\n", "it is a container: its first process is in PID namespace pid:[4026532185]"},
+		{"", "a\n", "b\n", "it is a container"},
+		{"pid:[4026531836]\n", "a\n", "a\n", "its kernel is that of the harness's machine"},
+		{"pid:[4026531836]\n", "", "a\n", "its kernel is that of the harness's machine"},
+	} {
+		if err := isMachine(c.pids, c.id, c.here); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("isMachine(%q, %q, %q) = %v, want %q", c.pids, c.id, c.here, err, c.want)
+		}
+	}
+}

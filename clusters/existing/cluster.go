@@ -213,7 +213,8 @@ func (c *Cluster) limits(n *node) link.Limits {
 // Capabilities returns what any cluster can do as far as is known before it is opened, with a node hook or without.
 func Capabilities(hooked bool) clusters.Capabilities {
 	can := clusters.Capabilities{Can: []string{
-		clusters.CanAPI, clusters.CanNFTables, clusters.CanReboot, clusters.CanStaticPods, clusters.CanSystemd,
+		clusters.CanAPI, clusters.CanNFTables, clusters.CanReboot, clusters.CanReset, clusters.CanStaticPods,
+		clusters.CanSystemd,
 	}, Cannot: never()}
 	if hooked {
 		can.Can = append(can.Can, clusters.CanPower)
@@ -256,6 +257,7 @@ func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 	}
 	needs := map[string]map[string]error{
 		clusters.CanNFTables: answers, clusters.CanSystemd: services, clusters.CanReboot: services,
+		clusters.CanReset: c.ownKernels(ctx, services),
 	}
 	if c.opts.NodeHook != "" {
 		needs[clusters.CanPower] = c.each(ctx, func(ctx context.Context, n *node) error {
@@ -301,6 +303,28 @@ func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 	}
 	slices.Sort(can.Can)
 	return can, nil
+}
+
+// ownKernels returns why a node cannot be reset: it has no systemd, or shares its kernel.
+func (c *Cluster) ownKernels(ctx context.Context, services map[string]error) map[string]error {
+	var mu sync.Mutex
+	others := map[string]string{}
+	return c.each(ctx, func(ctx context.Context, n *node) error {
+		if err := services[n.name]; err != nil {
+			return err
+		}
+		id, err := n.ownKernel(ctx)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if other := others[id]; other != "" {
+			return fmt.Errorf("its kernel is that of node %q: both have boot id %s", other, strings.TrimSpace(id))
+		}
+		others[id] = n.name
+		return nil
+	})
 }
 
 // firstOf returns the error of the first node, by name, that has one; empty when none has.

@@ -22,6 +22,8 @@ import (
 	"github.com/seatrial/seatrial/clusters/existing/link"
 	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/clusters/nodelogs"
+	"github.com/seatrial/seatrial/clusters/program"
+	"github.com/seatrial/seatrial/tools/offline/layers"
 )
 
 // TestRealCluster makes a cluster with kind and then knows it by its kubeconfig only: docker, podman and nerdctl on
@@ -33,8 +35,11 @@ func TestRealCluster(t *testing.T) {
 	ctx := t.Context()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 	kubeconfig := os.Getenv("SEATRIAL_KUBECONFIG") // Of a cluster that is there.
+	var image string
 	if kubeconfig == "" {
-		_, kubeconfig = kindtest.Cluster(t, log, kindtest.Shared("seatrial-dev-existing"), 2)
+		var made clusters.Cluster
+		made, kubeconfig = kindtest.Cluster(t, log, kindtest.Shared("seatrial-dev-existing"), 2)
+		image = loadAgentImage(t, log, made)
 	}
 	hideEngines(t)
 
@@ -62,6 +67,9 @@ func TestRealCluster(t *testing.T) {
 		if !slices.Contains(c.Capabilities().Can, need) {
 			t.Errorf("the cluster cannot do %s: %s", need, c.Capabilities().Cannot[need])
 		}
+	}
+	if why := c.Capabilities().Cannot[clusters.CanReset]; !strings.Contains(why, "container") {
+		t.Errorf("the nodes may be reset, and their host with them: %q", why)
 	}
 	worker := nodes[1]
 	t.Run("limits", func(t *testing.T) {
@@ -114,6 +122,52 @@ func TestRealCluster(t *testing.T) {
 		}
 	})
 	cleaned = t.Run("close and clean", func(t *testing.T) { closeAndClean(t, p, c) })
+	if image == "" {
+		return
+	}
+	t.Run("agent image", func(t *testing.T) {
+		var told bytes.Buffer
+		p, err := New(Options{
+			Kubeconfig: kubeconfig, AgentImage: image, NodeSelector: "kubernetes.io/hostname=" + worker.name,
+			Log: slog.New(slog.NewTextHandler(&told, nil)),
+		})
+		must(t, err)
+		c, err := p.open(ctx, "")
+		must(t, err)
+		if out, err := clusters.Run(ctx, c.known()[0], "echo", "here"); err != nil || out != "here\n" {
+			t.Errorf("echo = %q, %v", out, err)
+		}
+		must(t, c.Close(ctx))
+		if !strings.Contains(told.String(), "image="+image) {
+			t.Errorf("the image %s is not told: %s", image, told.String())
+		}
+	})
+}
+
+// loadAgentImage puts the image that `seatrial agent-image` writes on a worker.
+func loadAgentImage(t *testing.T, log *slog.Logger, cluster clusters.Cluster) (image string) {
+	t.Helper()
+	agent, err := program.Agent().Find(t.Context(), log)
+	must(t, err)
+	image = "localhost/seatrial/agent:test"
+	var archive, said bytes.Buffer
+	must(t, layers.WriteProgram(&archive, image, agent, "/seatrial-agent", "wait"))
+	nodes, err := cluster.Nodes(t.Context())
+	must(t, err)
+	for _, n := range nodes {
+		if n.Role() == clusters.RoleControlPlane {
+			continue
+		}
+		_, err := n.Exec(t.Context(), clusters.Command{
+			Argv: []string{"ctr", "--namespace=k8s.io", "images", "import", "-"}, Stdin: &archive, Stdout: &said,
+		})
+		if err != nil {
+			t.Fatalf("import the image: %v; it said %q", err, said.String())
+		}
+		return image
+	}
+	t.Fatal("no worker")
+	return ""
 }
 
 // conformance is what every channel must do alike.

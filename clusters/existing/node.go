@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -571,21 +572,82 @@ const (
 	// rebootScript is one unit of systemd, so that a harness that is killed leaves no node behind that is half stopped.
 	// With --force, what is left after the grace is killed, and file systems are unmounted (systemctl(1)).
 	rebootScript = `timeout "$1" systemctl stop kubelet.service containerd.service; systemctl reboot --force`
+	// resetScript has the kernel boot at once, without a sync or an unmount (sysrq.rst of Linux, command b). It is late
+	// by a moment, so that the answer to the harness is not lost.
+	resetScript = `sleep 0.2; echo b >/proc/sysrq-trigger`
+	// initialPIDs is the first PID namespace of a kernel (PROC_PID_INIT_INO in Linux's proc_ns.h).
+	initialPIDs = "pid:[4026531836]"
+	// bootID is where Linux tells the name of its boot.
+	bootID = "/proc/sys/kernel/random/boot_id"
 )
 
-var _ clusters.Rebooter = (*node)(nil)
+var (
+	_ clusters.Rebooter = (*node)(nil)
+	_ clusters.Resetter = (*node)(nil)
+)
 
 // Reboot has systemd boot the node again: kubelet and runtime are stopped within grace, and then all else.
 func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
-	fail := func(err error) error { return fmt.Errorf("reboot node %q: %w", n.name, err) }
+	err := n.bootBy(ctx, rebootScript, strconv.FormatFloat(grace.Seconds(), 'f', 3, 64))
+	if err != nil {
+		return fmt.Errorf("reboot node %q: %w", n.name, err)
+	}
+	return nil
+}
+
+// Reset has the kernel boot the machine again at once. In a container that would be the machine of all others, so it
+// looks again that there is none.
+func (n *node) Reset(ctx context.Context) error {
+	_, err := n.ownKernel(ctx)
+	if err == nil {
+		err = n.bootBy(ctx, resetScript)
+	}
+	if err != nil {
+		return fmt.Errorf("reset node %q: %w", n.name, err)
+	}
+	return nil
+}
+
+// ownKernel returns the boot id of the node's kernel, and an error if that is not the node's alone as far as it knows.
+func (n *node) ownKernel(ctx context.Context) (string, error) {
+	pids, err := clusters.Run(ctx, n, "readlink", "/proc/1/ns/pid")
+	if err != nil {
+		return "", err
+	}
+	id, err := clusters.Run(ctx, n, "cat", bootID)
+	if err != nil {
+		return "", err
+	}
+	here, err := os.ReadFile(bootID)
+	if err != nil {
+		return "", fmt.Errorf("read the boot id of the harness's machine: %w", err)
+	}
+	return id, isMachine(pids, id, string(here))
+}
+
+// isMachine returns an error if a node is a container, by the PID namespace of its first process, or the harness's
+// machine, by its boot id.
+func isMachine(pids, id, here string) error {
+	switch {
+	case strings.TrimSpace(pids) != initialPIDs:
+		return fmt.Errorf("it is a container: its first process is in PID namespace %s, not in that of the kernel's start",
+			strings.TrimSpace(pids))
+	case strings.TrimSpace(id) == "" || id == here:
+		return errors.New("its kernel is that of the harness's machine")
+	}
+	return nil
+}
+
+// bootBy runs a script that boots the node, and waits until it has booted.
+func (n *node) bootBy(ctx context.Context, script string, args ...string) error {
 	before, err := n.boot(ctx)
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	_, err = clusters.Run(ctx, n, "systemd-run", "--quiet", "--no-block", "--collect", "--", "/bin/sh", "-c",
-		rebootScript, "reboot", strconv.FormatFloat(grace.Seconds(), 'f', 3, 64))
-	if err != nil {
-		return fail(err)
+	argv := append([]string{"systemd-run", "--quiet", "--no-block", "--collect", "--", "/bin/sh", "-c", script, "boot"},
+		args...)
+	if _, err := clusters.Run(ctx, n, argv...); err != nil {
+		return err
 	}
 	what := fmt.Sprintf("node %q to boot again", n.name)
 	return await.Until(ctx, what, askEvery, rebootBound, func(ctx context.Context) (bool, string, error) {
@@ -596,7 +658,7 @@ func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 
 // boot names the node's boot: that of its kernel, and the start of its first process, since a node may be a container.
 func (n *node) boot(ctx context.Context) (string, error) {
-	out, err := clusters.Run(ctx, n, "cat", "/proc/sys/kernel/random/boot_id", "/proc/1/stat")
+	out, err := clusters.Run(ctx, n, "cat", bootID, "/proc/1/stat")
 	if err != nil {
 		return "", err
 	}

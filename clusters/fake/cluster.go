@@ -29,8 +29,8 @@ func NewCluster(name string, workers int) *Cluster {
 	c := &Cluster{Transcript: &Transcript{}, Config: []byte("kind: Config\n"), name: name}
 	c.Able.Can = []string{
 		clusters.CanAPI, clusters.CanClock, clusters.CanNetem, clusters.CanNFTables, clusters.CanPower,
-		clusters.CanReboot, clusters.CanSharedDir, clusters.CanStaticPods, clusters.CanSystemd, clusters.CanTBF,
-		clusters.OneKernel,
+		clusters.CanReboot, clusters.CanReset, clusters.CanSharedDir, clusters.CanStaticPods, clusters.CanSystemd,
+		clusters.CanTBF, clusters.OneKernel,
 	}
 	c.nodes = append(c.nodes, c.node(name+"-control-plane", clusters.RoleControlPlane, 2))
 	for i := range workers {

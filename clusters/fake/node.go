@@ -158,6 +158,11 @@ func (n *Node) Reboot(ctx context.Context, grace time.Duration) error {
 	return n.power(ctx, "reboot", []string{grace.String()}, func() { n.state, n.boots = StateRunning, n.boots+1 })
 }
 
+// Reset stops and starts the node at once.
+func (n *Node) Reset(ctx context.Context) error {
+	return n.power(ctx, "reset", nil, func() { n.state, n.boots = StateRunning, n.boots+1 })
+}
+
 // Stop stops the node.
 func (n *Node) Stop(ctx context.Context, grace time.Duration) error {
 	return n.power(ctx, "stop", []string{grace.String()}, func() { n.state = StateExited })

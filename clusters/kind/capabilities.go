@@ -38,6 +38,7 @@ func OnAnyMachine() (c clusters.Capabilities, kernel map[string]string) {
 		},
 		Cannot: map[string]string{
 			clusters.CanClock: "all nodes of a kind cluster share the kernel of its host, and so its wall clock",
+			clusters.CanReset: "the nodes of a kind cluster are containers, and a reset is one of their host",
 		},
 	}, map[string]string{clusters.CanNetem: "CONFIG_NET_SCH_NETEM", clusters.CanTBF: "CONFIG_NET_SCH_TBF"}
 }

@@ -45,7 +45,8 @@ func TestEveryPlanIsReadBack(t *testing.T) {
 func TestEveryFaultMeetsMySQL(t *testing.T) {
 	t.Parallel()
 	parts := AllParts()
-	used := map[string]bool{"clock-step": true, "mesh": true, "network-bandwidth": true, "network-delay": true}
+	used := map[string]bool{"clock-step": true, "mesh": true, "network-bandwidth": true, "network-delay": true,
+		"node-reset": true}
 	for _, c := range parts.All() {
 		p := plan.Make(c, 1)
 		if p.Workload.Light {

@@ -69,6 +69,7 @@ func AllParts() Parts {
 			node.KubeletStop(),
 			node.Pause(),
 			node.Reboot(),
+			node.Reset(),
 			node.RuntimeKill(),
 			node.RuntimeStop(),
 			node.Stop(),
@@ -148,6 +149,7 @@ func RunsOn(d fault.Definition) [][2]string {
 	onNodes := map[string]string{
 		clusters.CanNFTables: "if every node has nftables", clusters.CanReboot: "if every node runs systemd",
 		clusters.CanPower:   "with --node-hook",
+		clusters.CanReset:   "if every node runs systemd, is no container, and has a kernel of its own",
 		clusters.CanSystemd: "if every node runs systemd", clusters.CanStaticPods: "if kubeadm made the control plane",
 	}
 	needs := d.Needs

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -78,7 +80,7 @@ func TestBadArguments(t *testing.T) {
 		{}, {"nothing"}, {"leaks", "x"}, {"damage"}, {"volumes", "grow"}, {"tail"}, {"tail", "a", "b"},
 		{"tail", "--from", "x", "a"}, {"tail", "--from", "-1", "a"}, {"tail", "--what", "a"}, {"tail", "-h"},
 		{"ledger"}, {"ledger", "--file", ""}, {"ledger", "--file", "a", "b"},
-		{"ledger", "--file", "a", "--method", "x"},
+		{"ledger", "--file", "a", "--method", "x"}, {"wait", "long"},
 	} {
 		code, out, messages := runAgent(t, strings.NewReader(""), args...)
 		if code != exitBadArguments || out != "" || messages == "" {
@@ -86,6 +88,24 @@ func TestBadArguments(t *testing.T) {
 				args, code, out, messages, exitBadArguments)
 		}
 	}
+}
+
+// TestWait: a pod's container whose program ends is started over and over.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int, 1)
+		go func() { ended <- run(ctx, stdio{}, []string{"wait"}) }()
+		synctest.Wait()
+		if len(ended) != 0 {
+			t.Fatal("it did not wait")
+		}
+		stop()
+		if code := <-ended; code != exitOK {
+			t.Errorf("exit code %d", code)
+		}
+	})
 }
 
 func TestTailPrintsFromOffset(t *testing.T) {

@@ -236,3 +236,11 @@ func runEnter(_ context.Context, _ stdio, args []string) error {
 	}
 	return fmt.Errorf("run %q: %w", program, unix.Exec(program, args, os.Environ()))
 }
+
+func runWait(ctx context.Context, _ stdio, args []string) error {
+	if _, err := parse(flags(), args, 0, exactly); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}

@@ -104,6 +104,7 @@ func commands() []command {
 			runVolumesMake},
 		{"volumes mount", "", "mount all local volumes of this node; prints JSON", runVolumesMount},
 		{"volumes remove", "NAME...", "remove local volumes of this node", runVolumesRemove},
+		{"wait", "", "run until stopped, as the program of an image for the agents' pods", runWait},
 	}
 }
 

@@ -34,6 +34,7 @@ func newRoot(arg0 string) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
+		newAgentImage(),
 		newCertify(),
 		newClean(),
 		newDeadman(),

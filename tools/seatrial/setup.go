@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -31,11 +29,10 @@ that needs no Go and no compiler.`,
 			if save != "" && load != "" {
 				return badArguments("--save and --load exclude each other")
 			}
-			if into, err := os.Stat(filepath.Dir(save)); err != nil || !into.IsDir() {
-				return badArguments("--save: %q is not a directory", filepath.Dir(save))
-			}
-			if info, err := os.Stat(save); err == nil && info.IsDir() {
-				return badArguments("--save: %q is a directory; name a file in it", save)
+			if save != "" {
+				if err := fileToWrite("--save", save); err != nil {
+					return err
+				}
 			}
 			images, m, err := f.setup(cmd.Context(), save, load, cmd.ErrOrStderr())
 			var bad *offline.BadFileError

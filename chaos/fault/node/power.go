@@ -93,7 +93,28 @@ func Reboot() fault.Definition {
 		if !ok {
 			return nil, fmt.Errorf("node %q cannot be rebooted: its provider cannot do it", env.Node.Name())
 		}
-		return &reboot{Env: env, node: node, boot: p.bound()}, nil
+		act := func(ctx context.Context) error { return node.Reboot(ctx, grace) }
+		return &reboot{Env: env, node: node, act: act, boot: p.bound()}, nil
+	})
+}
+
+// Reset resets the machine of a node, as a watchdog or a triple fault does.
+func Reset() fault.Definition {
+	return fault.Define(fault.Definition{
+		Name:    "node-reset",
+		Summary: "Resets the victim's machine: no process is told, nothing is written back, and it boots at once.",
+		Shown:   "The node has booted again; the kubelet and the workload's processes of the old boot are gone.",
+		Healed: "It is up again: kubelet active, lease renewed, node and pods Ready with new containers, routes and " +
+			"mounts back.",
+		Needs:    []string{"reset"},
+		Takes:    []plan.Part{plan.PartNode},
+		Upstream: "KEP-2268 non-graceful node shutdown; sysrq.rst of Linux, command b",
+	}, func(p bootParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
+		node, ok := env.Node.(clusters.Resetter)
+		if !ok {
+			return nil, fmt.Errorf("node %q cannot be reset: its provider cannot do it", env.Node.Name())
+		}
+		return &reboot{Env: env, node: node, act: node.Reset, boot: p.bound()}, nil
 	})
 }
 
@@ -267,8 +288,9 @@ func (p *pause) sameBoot(ctx context.Context) ([]fault.Fact, error) {
 
 type reboot struct {
 	fault.Env
-	node   clusters.Rebooter
-	boot   time.Duration // How long it may take.
+	node   clusters.Node
+	act    func(context.Context) error // Returns when the node was started again.
+	boot   time.Duration               // How long it may take.
 	before snapshot
 	leases fault.Leases // As of the new boot: only its kubelet can renew the lease since.
 }
@@ -280,7 +302,7 @@ func (r *reboot) Inject(ctx context.Context) error {
 		return err
 	}
 	r.before = before
-	return r.node.Reboot(ctx, grace)
+	return r.act(ctx)
 }
 
 // Confirm shows a later boot and the end of the old processes.

@@ -5,15 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/seatrial/seatrial/clusters/program"
 	"github.com/seatrial/seatrial/tools/offline/layers"
@@ -38,11 +32,12 @@ func probe(ctx context.Context, options Options, engine Engine) (err error) {
 	}
 	// Each probe has names of its own: several may probe one engine at once.
 	id := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
-	image, archive, err := probeImage(binary, id)
-	if err != nil {
-		return fmt.Errorf("assemble the probe's image: %w", err)
+	image := "localhost/seatrial/enginecheck:" + id // No registry has it.
+	var archive bytes.Buffer
+	if err := layers.WriteProgram(&archive, image, binary, "/enginecheck"); err != nil {
+		return err
 	}
-	if _, err := options.Machine.RunWith(ctx, archive, engine.Path, "load"); err != nil {
+	if _, err := options.Machine.RunWith(ctx, &archive, engine.Path, "load"); err != nil {
 		return fmt.Errorf("load the probe's image: %w", err)
 	}
 	container := "seatrial-enginecheck-" + id
@@ -83,35 +78,4 @@ func isMissing(err error) bool {
 	said := strings.ToLower(err.Error())
 	return strings.Contains(said, "no such") || strings.Contains(said, "not known") ||
 		strings.Contains(said, "not found")
-}
-
-// probeImage assembles an image of the one program, under a name that no registry has.
-func probeImage(binary, id string) (string, io.Reader, error) {
-	dir, err := os.MkdirTemp("", "seatrial-enginecheck-")
-	if err != nil {
-		return "", nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // In the temporary directory; nothing depends on its removal.
-	file := filepath.Join(dir, "probe.tar")
-	check := layers.File{Name: "enginecheck", Mode: 0o755, Path: binary}
-	if err := layers.WriteFile(file, []layers.File{check}); err != nil {
-		return "", nil, err
-	}
-	layer, err := layers.Plain(file)
-	if err != nil {
-		return "", nil, err
-	}
-	image, err := layers.Image(v1.Config{Entrypoint: []string{"/enginecheck"}}, false, layer)
-	if err != nil {
-		return "", nil, err
-	}
-	tag, err := name.NewTag("localhost/seatrial/enginecheck:" + id)
-	if err != nil {
-		return "", nil, err
-	}
-	var out bytes.Buffer
-	if err := tarball.Write(tag, image, &out); err != nil {
-		return "", nil, err
-	}
-	return tag.String(), &out, nil
 }

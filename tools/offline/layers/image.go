@@ -52,6 +52,37 @@ func Image(config v1.Config, oci bool, parts ...v1.Layer) (v1.Image, error) {
 	return img, nil
 }
 
+// WriteProgram writes an image that holds one program, as an archive that docker, containerd and kind load. The first
+// word of the entry point is where the program is in the image.
+func WriteProgram(w io.Writer, tag, program string, entry ...string) error {
+	fail := func(err error) error { return fmt.Errorf("make image %s: %w", tag, err) }
+	dir, err := os.MkdirTemp("", "seatrial-image-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // In the temporary directory; nothing depends on its removal.
+	file := filepath.Join(dir, "layer.tar")
+	if err := WriteFile(file, []File{{Name: strings.TrimPrefix(entry[0], "/"), Mode: 0o755, Path: program}}); err != nil {
+		return fail(err)
+	}
+	layer, err := Plain(file)
+	if err != nil {
+		return fail(err)
+	}
+	image, err := Image(v1.Config{Entrypoint: entry}, false, layer)
+	if err != nil {
+		return fail(err)
+	}
+	named, err := name.NewTag(tag)
+	if err != nil {
+		return fail(err)
+	}
+	if err := tarball.Write(named, image, w); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
 // Named is an image and its full name.
 type Named struct {
 	Name  string

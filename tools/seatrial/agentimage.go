@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/clusters/durable"
+	"github.com/seatrial/seatrial/clusters/program"
+	"github.com/seatrial/seatrial/tools/offline/layers"
+)
+
+func newAgentImage() *cobra.Command {
+	return &cobra.Command{
+		Use:   "agent-image",
+		Short: "Write an image for --agent-image to a file, for nodes that have no pause image and no registry",
+		Long: `Agent-image writes an image for --agent-image as an archive, and prints its name. Its one program is the agent,
+which waits there until it is stopped. The image is for nodes of this machine's architecture; the same build of seatrial
+always writes the same. The nodes get it by kind load image-archive, or by ctr on each of them.`,
+		Example: "  seatrial agent-image agent.tar\n" +
+			"  ctr --namespace k8s.io images import agent.tar    # on each node\n" +
+			"  seatrial run smoke --kubeconfig F --agent-image localhost/seatrial/agent:HASH",
+		Args: exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fileToWrite("FILE", args[0]); err != nil {
+				return err
+			}
+			path, err := program.Agent().Find(cmd.Context(), quiet(cmd.ErrOrStderr()))
+			if err != nil {
+				return err
+			}
+			binary, err := os.ReadFile(path)
+			if err != nil {
+				return fmt.Errorf("read agent: %w", err)
+			}
+			sum := sha256.Sum256(binary)
+			image := "localhost/seatrial/agent:" + hex.EncodeToString(sum[:6])
+			var archive bytes.Buffer
+			if err := layers.WriteProgram(&archive, image, path, "/seatrial-agent", "wait"); err != nil {
+				return err
+			}
+			if err := durable.Write(args[0], archive.Bytes()); err != nil {
+				return fmt.Errorf("write image: %w", err)
+			}
+			say(cmd.ErrOrStderr(), "wrote %s for linux/%s; load it on every node, then give --agent-image", args[0],
+				runtime.GOARCH)
+			say(cmd.OutOrStdout(), "%s", image)
+			return nil
+		},
+	}
+}
+
+// fileToWrite refuses a path at which no file can be written. The name is that of the flag or argument.
+func fileToWrite(name, path string) error {
+	if into, err := os.Stat(filepath.Dir(path)); err != nil || !into.IsDir() {
+		return badArguments("%s: %q is not a directory", name, filepath.Dir(path))
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return badArguments("%s: %q is a directory; name a file in it", name, path)
+	}
+	return nil
+}

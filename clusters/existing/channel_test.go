@@ -293,7 +293,7 @@ func TestRoutesToANode(t *testing.T) {
 func TestOnlyAMachineIsReset(t *testing.T) {
 	for _, c := range []struct{ pids, id, here, want string }{
 		{"pid:[4026531836]\n", "a\n", "b\n", ""},
-		{"pid:[4026532185]\n", "a\n", "b\n", "it is a container: its first process is in PID namespace pid:[4026532185]"},
+		{"pid:[4026532185]\n", "a\n", "b\n", "its first process is in PID namespace pid:[4026532185]"},
 		{"", "a\n", "b\n", "it is a container"},
 		{"pid:[4026531836]\n", "a\n", "a\n", "its kernel is that of the harness's machine"},
 		{"pid:[4026531836]\n", "", "a\n", "its kernel is that of the harness's machine"},

@@ -630,7 +630,7 @@ func (n *node) ownKernel(ctx context.Context) (string, error) {
 func isMachine(pids, id, here string) error {
 	switch {
 	case strings.TrimSpace(pids) != initialPIDs:
-		return fmt.Errorf("it is a container: its first process is in PID namespace %s, not in that of the kernel's start",
+		return fmt.Errorf("it is a container: its first process is in PID namespace %s, and not in the kernel's first",
 			strings.TrimSpace(pids))
 	case strings.TrimSpace(id) == "" || id == here:
 		return errors.New("its kernel is that of the harness's machine")

@@ -20,9 +20,9 @@ func newAgentImage() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent-image",
 		Short: "Write an image for --agent-image to a file, for nodes that have no pause image and no registry",
-		Long: `Agent-image writes an image for --agent-image as an archive, and prints its name. Its one program is the agent,
-which waits there until it is stopped. The image is for nodes of this machine's architecture; the same build of seatrial
-always writes the same. The nodes get it by kind load image-archive, or by ctr on each of them.`,
+		Long: `Agent-image writes an image for --agent-image as an archive, and prints its name. Its one program is the
+agent, which waits there until it is stopped. It is for nodes of this machine's architecture. The nodes get it by
+kind load image-archive, or by ctr on each of them.`,
 		Example: "  seatrial agent-image agent.tar\n" +
 			"  ctr --namespace k8s.io images import agent.tar    # on each node\n" +
 			"  seatrial run smoke --kubeconfig F --agent-image localhost/seatrial/agent:HASH",

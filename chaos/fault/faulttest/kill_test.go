@@ -231,6 +231,9 @@ func (l lateNode) Exec(ctx context.Context, cmd clusters.Command) (clusters.Resu
 	return res, err
 }
 
+// Reset resets the node at once.
+func (l lateNode) Reset(ctx context.Context) error { return l.PowerNode.(clusters.Resetter).Reset(ctx) }
+
 // TestAnswersThatComeLate delays the answer of every command: by a second, which a fault must tolerate, and by more
 // than any bound. Nothing may be left either way.
 func TestAnswersThatComeLate(t *testing.T) {

@@ -40,6 +40,8 @@ const (
 	// briefLife is the life of faults whose effect is not waited for, longLife that of those whose effect is shown
 	// first, which takes 30 s of those that end a lease; quickLife that of the others.
 	briefLife, quickLife, longLife = 20 * time.Second, 30 * time.Second, 50 * time.Second
+	// darkLife is that of node-dark, which is shown for 45 s, and then held to its end.
+	darkLife = 80 * time.Second
 	// undoSlack is what the undo itself may take, and one look at what is left: it begins when the time is over.
 	undoSlack = 10 * time.Second
 	// runPrefix begins the id of every run of the matrix.
@@ -304,6 +306,8 @@ func lifeOf(def fault.Definition, at faulttest.KillPoint) time.Duration {
 		return briefLife
 	case slices.Contains(quick, def.Name):
 		return quickLife
+	case def.Name == "node-dark":
+		return darkLife
 	}
 	return longLife
 }

@@ -378,6 +378,7 @@ func encode(v any) string {
 type idle struct{ *fake.Node }
 
 func (idle) Reboot(context.Context, time.Duration) error { return nil }
+func (idle) Reset(context.Context) error                 { return nil }
 
 // bench returns the world as a bench, with the worker as victim.
 func (w *world) bench(t *testing.T, name string) faulttest.Bench {

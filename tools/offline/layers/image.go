@@ -62,7 +62,8 @@ func WriteProgram(w io.Writer, tag, program string, entry ...string) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // In the temporary directory; nothing depends on its removal.
 	file := filepath.Join(dir, "layer.tar")
-	if err := WriteFile(file, []File{{Name: strings.TrimPrefix(entry[0], "/"), Mode: 0o755, Path: program}}); err != nil {
+	files := []File{{Name: strings.TrimPrefix(entry[0], "/"), Mode: 0o755, Path: program}}
+	if err := WriteFile(file, files); err != nil {
 		return fail(err)
 	}
 	layer, err := Plain(file)

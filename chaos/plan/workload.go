@@ -24,6 +24,9 @@ type Workload struct {
 	// Fencing is what a shared disk does about a second node: "none", "single" or "evict"; or "unattached", which
 	// attaches no disk to any node, as file storage does.
 	Fencing string `json:"fencing,omitempty"`
+	// Zones is how many zones the workers are in, in turn by name; a shared disk can be used only in the zone that it was
+	// made in. 0 is one.
+	Zones int `json:"zones,omitempty"`
 	// Binding is when a claim is given a local volume: BindingLate (also when empty) or BindingImmediate
 	// (volumeBindingMode of the StorageClass).
 	Binding string `json:"binding,omitempty"`
@@ -209,8 +212,11 @@ func (v *validator) workload() {
 	case !v.OneOf("workload.storage", "storage", w.StorageName(), Storages()...):
 	case w.StorageName() == StorageSharedDisk:
 		v.OneOf("workload.fencing", "fencing", w.Fencing, "none", "single", "evict", FencingUnattached)
+		v.Range("workload.zones", w.Zones, 0, v.plan.Workers)
 	case w.Fencing != "":
 		v.Add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
+	case w.Zones != 0:
+		v.Add("workload.zones", "leave it out", "storage %q has no zones", w.StorageName())
 	}
 	v.local(w)
 }

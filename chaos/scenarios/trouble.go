@@ -109,6 +109,21 @@ func troubles() []plan.Scenario {
 			Build: bindRefused(replicas, "persistent-volume-binder"),
 		},
 		{
+			// CSI topology: the volume's node affinity names the zone that it was made in.
+			Name: "zone-down",
+			Summary: "The only node of a zone is switched off: the MySQL instance whose disk is there is Pending " +
+				"although the other zone has room, and comes back with its node and every row.",
+			Build: func(r *rand.Rand) plan.Plan {
+				w, lost := Disk(replicas, "single"), r.IntN(replicas)
+				w.Zones = 2
+				down := Within("node-stop", lost, 12*time.Minute, Await(plan.AwaitNotReady, lost, 3*time.Minute),
+					Within("out-of-service", lost, 6*time.Minute, Await(plan.AwaitPending, lost, 2*time.Minute),
+						still(30*time.Second), Load(40)))
+				return Trial(eitherFileSystem(r, w), Load(100), Checksum("before"), down, Load(60), readBack(),
+					Checksum("after"))
+			},
+		},
+		{
 			// The node is well, and the API server does not take what its kubelet says. So volumesInUse stays as it
 			// was, and what the kubelet has unmounted waits six minutes until it is detached.
 			Name: "heartbeats-lost",

@@ -69,6 +69,11 @@ func mistakes() []mistake {
 		{"schema", func(p *plan.Plan) { p.Schema = 0 }, "schema: 0 is not known; use 1"},
 		{"scenario", func(p *plan.Plan) { p.Scenario = "../x" },
 			`scenario: "../x" is not a name; use lower-case`},
+		{"zones without disks", func(p *plan.Plan) { p.Workload.Zones = 2 },
+			`workload.zones: storage "local" has no zones; leave it out`},
+		{"empty zones", func(p *plan.Plan) {
+			p.Workload.Storage, p.Workload.Fencing, p.Workload.Zones = plan.StorageSharedDisk, "single", 3
+		}, "workload.zones: 3 is out of range; use 0 to 2"},
 		{"workers", func(p *plan.Plan) { p.Workers = 0 }, "workers: 0 is out of range; use 1 to 64"},
 		{"workload", func(p *plan.Plan) { p.Workload.Name = "leger" },
 			`workload.name: no workload "leger"; did you mean "ledger"? known: ledger`},

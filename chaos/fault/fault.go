@@ -103,7 +103,7 @@ type Definition struct {
 	Shown   string // How its effect is shown from the victim's side.
 	Healed  string // How it is undone, and how that is shown.
 	// Needs lists the required capabilities of the cluster: "api", "clock", "netem", "nftables", "power", "reboot",
-	// "static-pods", "systemd", "tbf".
+	// "reset", "static-pods", "systemd", "tbf".
 	Needs []string
 	// Takes lists the resources that it holds while active: no other fault may hold them then. The guard records them
 	// in the history.

@@ -24,8 +24,8 @@ type Workload struct {
 	// Fencing is what a shared disk does about a second node: "none", "single" or "evict"; or "unattached", which
 	// attaches no disk to any node, as file storage does.
 	Fencing string `json:"fencing,omitempty"`
-	// Zones is how many zones the workers are in, in turn by name; a shared disk can be used only in the zone that it was
-	// made in. 0 is one.
+	// Zones is how many zones the workers are in, in turn by name; a shared disk can be used only in the zone that it
+	// was made in. 0 is one.
 	Zones int `json:"zones,omitempty"`
 	// Binding is when a claim is given a local volume: BindingLate (also when empty) or BindingImmediate
 	// (volumeBindingMode of the StorageClass).

@@ -111,7 +111,7 @@ func troubles() []plan.Scenario {
 		{
 			// CSI topology: the volume's node affinity names the zone that it was made in.
 			Name: "zone-down",
-			Summary: "The only node of a zone is switched off: the MySQL instance whose disk is there is Pending " +
+			Summary: "The only worker of a zone is switched off: the MySQL instance whose disk is there is Pending " +
 				"although the other zone has room, and comes back with its node and every row.",
 			Build: func(r *rand.Rand) plan.Plan {
 				w, lost := Disk(replicas, "single"), r.IntN(replicas)

@@ -291,14 +291,16 @@ func TestRoutesToANode(t *testing.T) {
 
 // TestOnlyAMachineIsReset: a reset of a container is one of its host, and of all that runs there.
 func TestOnlyAMachineIsReset(t *testing.T) {
+	first, boots := "pid:[4026531836]", map[string]string{"n": "a", "o": "b", "p": ""}
 	for _, c := range []struct{ pids, id, here, want string }{
-		{"pid:[4026531836]\n", "a\n", "b\n", ""},
-		{"pid:[4026532185]\n", "a\n", "b\n", "its first process is in PID namespace pid:[4026532185]"},
-		{"", "a\n", "b\n", "it is a container"},
-		{"pid:[4026531836]\n", "a\n", "a\n", "its kernel is that of the harness's machine"},
-		{"pid:[4026531836]\n", "", "a\n", "its kernel is that of the harness's machine"},
+		{first, "a", "h", ""},
+		{"pid:[4026532185]", "a", "h", `its first process is in PID namespace "pid:[4026532185]"`},
+		{"", "a", "h", "it is a container"},
+		{first, "a", "a", "its kernel is that of the harness's machine"},
+		{first, "", "h", "its boot id is empty"},
+		{first, "b", "h", `its kernel is that of node "o": both have boot id b`},
 	} {
-		if err := isMachine(c.pids, c.id, c.here); (err == nil) != (c.want == "") ||
+		if err := isMachine("n", c.pids, c.id, c.here, boots); (err == nil) != (c.want == "") ||
 			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("isMachine(%q, %q, %q) = %v, want %q", c.pids, c.id, c.here, err, c.want)
 		}

@@ -307,24 +307,29 @@ func (c *Cluster) ask(ctx context.Context) (clusters.Capabilities, error) {
 
 // ownKernels returns why a node cannot be reset: it has no systemd, or shares its kernel.
 func (c *Cluster) ownKernels(ctx context.Context, services map[string]error) map[string]error {
-	var mu sync.Mutex
-	others := map[string]string{}
+	boots, err := c.boots(ctx)
 	return c.each(ctx, func(ctx context.Context, n *node) error {
-		if err := services[n.name]; err != nil {
+		switch {
+		case services[n.name] != nil:
+			return services[n.name]
+		case err != nil:
 			return err
 		}
-		id, err := n.ownKernel(ctx)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if other := others[id]; other != "" {
-			return fmt.Errorf("its kernel is that of node %q: both have boot id %s", other, strings.TrimSpace(id))
-		}
-		others[id] = n.name
-		return nil
+		return n.ownKernel(ctx, boots)
 	})
+}
+
+// boots returns the boot ids of all nodes of the cluster, by name, also of those that are not used.
+func (c *Cluster) boots(ctx context.Context) (map[string]string, error) {
+	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes' boot ids: %w", err)
+	}
+	boots := map[string]string{}
+	for _, n := range list.Items {
+		boots[n.Name] = n.Status.NodeInfo.BootID
+	}
+	return boots, nil
 }
 
 // firstOf returns the error of the first node, by name, that has one; empty when none has.

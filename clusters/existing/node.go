@@ -174,8 +174,14 @@ func (n *node) deliver(ctx context.Context) error {
 	n.mu.Lock()
 	n.brought = true
 	n.mu.Unlock()
-	install := []string{"/usr/bin/install", "-D", "-m", "0700", "/dev/stdin", hostMount + program}
-	if _, err := c.runIn(ctx, n.podName(), install, bytes.NewReader(c.binary)); err != nil {
+	// Another goroutine may run the agent that is there.
+	fresh := hostMount + program + ".new"
+	install := []string{"/usr/bin/install", "-D", "-m", "0700", "/dev/stdin", fresh}
+	_, err = c.runIn(ctx, n.podName(), install, bytes.NewReader(c.binary))
+	if err == nil {
+		_, err = c.runIn(ctx, n.podName(), []string{"/usr/bin/mv", "-f", fresh, hostMount + program}, nil)
+	}
+	if err != nil {
 		return fmt.Errorf("copy the agent: %w", err)
 	}
 	identity, err := c.authority.Node(c.limits(n))
@@ -572,9 +578,9 @@ const (
 	// rebootScript is one unit of systemd, so that a harness that is killed leaves no node behind that is half stopped.
 	// With --force, what is left after the grace is killed, and file systems are unmounted (systemctl(1)).
 	rebootScript = `timeout "$1" systemctl stop kubelet.service containerd.service; systemctl reboot --force`
-	// resetScript has the kernel boot at once, without a sync or an unmount (sysrq.rst of Linux, command b). It is late
-	// by a moment, so that the answer to the harness is not lost.
-	resetScript = `sleep 0.2; echo b >/proc/sysrq-trigger`
+	// resetScript has the kernel boot at once, without a sync or an unmount (sysrq.rst of Linux, command b), and only
+	// outside of containers. It is late, so that the answer to the harness is not lost.
+	resetScript = `[ "$(readlink /proc/1/ns/pid)" = "` + initialPIDs + `" ] && sleep 2 && echo b >/proc/sysrq-trigger`
 	// initialPIDs is the first PID namespace of a kernel (PROC_PID_INIT_INO in Linux's proc_ns.h).
 	initialPIDs = "pid:[4026531836]"
 	// bootID is where Linux tells the name of its boot.
@@ -598,7 +604,10 @@ func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 // Reset has the kernel boot the machine again at once. In a container that would be the machine of all others, so it
 // looks again that there is none.
 func (n *node) Reset(ctx context.Context) error {
-	_, err := n.ownKernel(ctx)
+	boots, err := n.cluster.boots(ctx)
+	if err == nil {
+		err = n.ownKernel(ctx, boots)
+	}
 	if err == nil {
 		err = n.bootBy(ctx, resetScript)
 	}
@@ -608,32 +617,42 @@ func (n *node) Reset(ctx context.Context) error {
 	return nil
 }
 
-// ownKernel returns the boot id of the node's kernel, and an error if that is not the node's alone as far as it knows.
-func (n *node) ownKernel(ctx context.Context) (string, error) {
+// ownKernel returns an error unless the node's kernel can be reset and is the node's alone, by the boot ids of all nodes.
+func (n *node) ownKernel(ctx context.Context, boots map[string]string) error {
+	if _, err := clusters.Run(ctx, n, "test", "-w", "/proc/sysrq-trigger"); err != nil {
+		return fmt.Errorf("its kernel has no sysrq: %w", err)
+	}
 	pids, err := clusters.Run(ctx, n, "readlink", "/proc/1/ns/pid")
 	if err != nil {
-		return "", err
+		return err
 	}
 	id, err := clusters.Run(ctx, n, "cat", bootID)
 	if err != nil {
-		return "", err
+		return err
 	}
 	here, err := os.ReadFile(bootID)
 	if err != nil {
-		return "", fmt.Errorf("read the boot id of the harness's machine: %w", err)
+		return fmt.Errorf("read the boot id of the harness's machine: %w", err)
 	}
-	return id, isMachine(pids, id, string(here))
+	return isMachine(n.name, strings.TrimSpace(pids), strings.TrimSpace(id), strings.TrimSpace(string(here)), boots)
 }
 
-// isMachine returns an error if a node is a container, by the PID namespace of its first process, or the harness's
-// machine, by its boot id.
-func isMachine(pids, id, here string) error {
+// isMachine returns an error if a node is a container, by the PID namespace of its first process, or shares the kernel
+// of the harness's machine or of another node, by its boot id.
+func isMachine(name, pids, id, here string, boots map[string]string) error {
 	switch {
-	case strings.TrimSpace(pids) != initialPIDs:
-		return fmt.Errorf("it is a container: its first process is in PID namespace %s, and not in the kernel's first",
-			strings.TrimSpace(pids))
-	case strings.TrimSpace(id) == "" || id == here:
+	case pids != initialPIDs:
+		return fmt.Errorf("it is a container: its first process is in PID namespace %q, and not in the kernel's first",
+			pids)
+	case id == "":
+		return errors.New("its boot id is empty")
+	case id == here:
 		return errors.New("its kernel is that of the harness's machine")
+	}
+	for other, its := range boots {
+		if its == id && other != name {
+			return fmt.Errorf("its kernel is that of node %q: both have boot id %s", other, id)
+		}
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type Cluster struct {
 // 172.18.0.2 and fc00::2 for the control plane, one up for each worker.
 func NewCluster(name string, workers int) *Cluster {
 	c := &Cluster{Transcript: &Transcript{}, Config: []byte("kind: Config\n"), name: name}
-	c.Able.Can = []string{
+	c.Able.Can = []string{ // Everything; of real clusters none has both CanReset and OneKernel.
 		clusters.CanAPI, clusters.CanClock, clusters.CanNetem, clusters.CanNFTables, clusters.CanPower,
 		clusters.CanReboot, clusters.CanReset, clusters.CanSharedDir, clusters.CanStaticPods, clusters.CanSystemd,
 		clusters.CanTBF, clusters.OneKernel,

@@ -56,8 +56,8 @@ func (n *Node) On(pattern []string, replies ...Reply) {
 	n.execs = set(n.execs, pattern, replies)
 }
 
-// OnPower scripts a power act: "reboot", "stop", "start", "kill", "pause", "unpause" or "state". Without a script it
-// succeeds.
+// OnPower scripts a power act: "reboot", "reset", "stop", "start", "kill", "pause", "unpause" or "state". Without a
+// script it succeeds.
 func (n *Node) OnPower(act string, replies ...Reply) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

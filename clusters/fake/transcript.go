@@ -10,7 +10,7 @@ import (
 // Act is one thing that a node was asked to do.
 type Act struct {
 	Node string
-	// Verb is "exec", "dial" or a power act: "reboot", "stop", "start", "kill", "pause", "unpause".
+	// Verb is "exec", "dial" or a power act: "reboot", "reset", "stop", "start", "kill", "pause", "unpause".
 	Verb string
 	// Argv is the command; for dial the network and the address; for reboot and stop the grace.
 	Argv  []string

@@ -15,8 +15,8 @@ import (
 )
 
 // Place puts content at path on the node, with the mode that chmod understands, unless it is there: it goes to a new
-// file beside, is compared by its hash as the node computes it, and takes the place of the old file at once. The
-// directory must be there. The bool tells whether the content was copied.
+// file beside, which a loss of power does not empty, is compared by its hash as the node computes it, and takes the
+// place of the old file at once. The directory must be there. The bool tells whether the content was copied.
 func Place(ctx context.Context, node clusters.Node, path string, content []byte, mode string) (bool, error) {
 	sum := sha256.Sum256(content)
 	want := hex.EncodeToString(sum[:])
@@ -26,7 +26,7 @@ func Place(ctx context.Context, node clusters.Node, path string, content []byte,
 	}
 	fresh := path + ".new"
 	_, err := node.Exec(ctx, clusters.Command{
-		Argv:  []string{"dd", "of=" + fresh, "bs=1M", "iflag=fullblock", "status=none"},
+		Argv:  []string{"dd", "of=" + fresh, "bs=1M", "iflag=fullblock", "conv=fsync", "status=none"},
 		Stdin: bytes.NewReader(content), Stdout: io.Discard,
 	})
 	if err != nil {

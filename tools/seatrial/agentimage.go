@@ -18,7 +18,7 @@ import (
 
 func newAgentImage() *cobra.Command {
 	return &cobra.Command{
-		Use:   "agent-image",
+		Use:   "agent-image FILE",
 		Short: "Write an image for --agent-image to a file, for nodes that have no pause image and no registry",
 		Long: `Agent-image writes an image for --agent-image as an archive, and prints its name. Its one program is the
 agent, which waits there until it is stopped. It is for nodes of this machine's architecture. The nodes get it by
@@ -61,8 +61,13 @@ func fileToWrite(name, path string) error {
 	if into, err := os.Stat(filepath.Dir(path)); err != nil || !into.IsDir() {
 		return badArguments("%s: %q is not a directory", name, filepath.Dir(path))
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	switch info, err := os.Stat(path); {
+	case path == "":
+		return badArguments("%s is empty; name a file", name)
+	case err == nil && info.IsDir():
 		return badArguments("%s: %q is a directory; name a file in it", name, path)
+	case err == nil && !info.Mode().IsRegular():
+		return badArguments("%s: %q is no regular file, and would be replaced by one; name another", name, path)
 	}
 	return nil
 }

@@ -617,7 +617,7 @@ func (n *node) Reset(ctx context.Context) error {
 	return nil
 }
 
-// ownKernel returns an error unless the node's kernel can be reset and is the node's alone, by the boot ids of all nodes.
+// ownKernel returns an error unless the node's kernel can be reset and is the node's alone, by the boot ids of all.
 func (n *node) ownKernel(ctx context.Context, boots map[string]string) error {
 	if _, err := clusters.Run(ctx, n, "test", "-w", "/proc/sysrq-trigger"); err != nil {
 		return fmt.Errorf("its kernel has no sysrq: %w", err)

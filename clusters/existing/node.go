@@ -619,9 +619,6 @@ func (n *node) Reset(ctx context.Context) error {
 
 // ownKernel returns an error unless the node's kernel can be reset and is the node's alone, by the boot ids of all.
 func (n *node) ownKernel(ctx context.Context, boots map[string]string) error {
-	if _, err := clusters.Run(ctx, n, "test", "-w", "/proc/sysrq-trigger"); err != nil {
-		return fmt.Errorf("its kernel has no sysrq: %w", err)
-	}
 	pids, err := clusters.Run(ctx, n, "readlink", "/proc/1/ns/pid")
 	if err != nil {
 		return err
@@ -634,7 +631,14 @@ func (n *node) ownKernel(ctx context.Context, boots map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("read the boot id of the harness's machine: %w", err)
 	}
-	return isMachine(n.name, strings.TrimSpace(pids), strings.TrimSpace(id), strings.TrimSpace(string(here)), boots)
+	err = isMachine(n.name, strings.TrimSpace(pids), strings.TrimSpace(id), strings.TrimSpace(string(here)), boots)
+	if err != nil {
+		return err
+	}
+	if _, err := clusters.Run(ctx, n, "test", "-w", "/proc/sysrq-trigger"); err != nil {
+		return fmt.Errorf("its kernel has no sysrq: %w", err)
+	}
+	return nil
 }
 
 // isMachine returns an error if a node is a container, by the PID namespace of its first process, or shares the kernel

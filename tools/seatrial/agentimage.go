@@ -16,8 +16,16 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/layers"
 )
 
+// agentImage is what agent-image has written.
+type agentImage struct {
+	Image        string `json:"image"` // For --agent-image.
+	File         string `json:"file"`
+	Architecture string `json:"architecture"`
+}
+
 func newAgentImage() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:   "agent-image FILE",
 		Short: "Write an image for --agent-image to a file, for nodes that have no pause image and no registry",
 		Long: `Agent-image writes an image for --agent-image as an archive, and prints its name. Its one program is the
@@ -41,6 +49,7 @@ kind load image-archive, or by ctr on each of them.`,
 			}
 			sum := sha256.Sum256(binary)
 			image := "localhost/seatrial/agent:" + hex.EncodeToString(sum[:6])
+			made := agentImage{image, args[0], runtime.GOARCH}
 			var archive bytes.Buffer
 			if err := layers.WriteProgram(&archive, image, path, "/seatrial-agent", "wait"); err != nil {
 				return err
@@ -48,12 +57,16 @@ kind load image-archive, or by ctr on each of them.`,
 			if err := durable.Write(args[0], archive.Bytes()); err != nil {
 				return fmt.Errorf("write image: %w", err)
 			}
-			say(cmd.ErrOrStderr(), "wrote %s for linux/%s; load it on every node, then give --agent-image", args[0],
-				runtime.GOARCH)
-			say(cmd.OutOrStdout(), "%s", image)
-			return nil
+			out := cmd.OutOrStdout()
+			return writeAs(out, output, made, []string{image}, func() error {
+				say(out, "wrote %s for linux/%s\nload it on every node, then give --agent-image %s", made.File,
+					made.Architecture, image)
+				return nil
+			})
 		},
 	}
+	outputFlag(cmd, &output, "image")
+	return cmd
 }
 
 // fileToWrite refuses a path at which no file can be written. The name is that of the flag or argument.

@@ -70,6 +70,8 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"setup", "--save", "."}, `--save: "." is a directory; name a file in it`},
 		{[]string{"setup", "--save", "/no/such/file"}, `"/no/such" is not a directory`},
 		{[]string{"agent-image"}, "FILE is missing"},
+		{[]string{"data-client", "oracle"}, `"oracle" has no data client here; known: mysql`},
+		{[]string{"data-client", "mysql"}, "$SEATRIAL_ADDRESS or $SEATRIAL_RUN is empty"},
 		{[]string{"agent-image", ""}, "FILE is empty; name a file"},
 		{[]string{"agent-image", "/dev/null"}, `FILE: "/dev/null" is no regular file`},
 		{[]string{"setup", "--save", "/dev/null"}, `--save: "/dev/null" is no regular file`},
@@ -187,7 +189,7 @@ func TestListOfAllKinds(t *testing.T) {
 
 // TestOutput holds that every command that prints an answer prints it as text, names, JSON and YAML.
 func TestOutput(t *testing.T) {
-	silent := []string{"seatrial", "seatrial certify", "seatrial deadman", "seatrial serve", "seatrial versions add"}
+	silent := []string{"seatrial", "seatrial certify", "seatrial data-client", "seatrial deadman", "seatrial serve", "seatrial versions add"}
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		flag := c.Flags().Lookup("output")

@@ -37,6 +37,7 @@ func newRoot(arg0 string) *cobra.Command {
 		newAgentImage(),
 		newCertify(),
 		newClean(),
+		newDataClient(),
 		newDeadman(),
 		newDemo(),
 		newDescribe(),

@@ -31,8 +31,8 @@ reads requests from standard input and writes answers, as docs/workloads.md says
 			}
 			address, run := os.Getenv("SEATRIAL_ADDRESS"), os.Getenv("SEATRIAL_RUN")
 			if address == "" || run == "" {
-				return badArguments("$SEATRIAL_ADDRESS or $SEATRIAL_RUN is empty: the harness sets both, see data.command in " +
-					"docs/workloads.md")
+				return badArguments("$SEATRIAL_ADDRESS or $SEATRIAL_RUN is empty: the harness sets both, see " +
+					"data.command in docs/workloads.md")
 			}
 			store, done, err := mysql.OpenStore(func(ctx context.Context) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "tcp", address)

@@ -189,7 +189,8 @@ func TestListOfAllKinds(t *testing.T) {
 
 // TestOutput holds that every command that prints an answer prints it as text, names, JSON and YAML.
 func TestOutput(t *testing.T) {
-	silent := []string{"seatrial", "seatrial certify", "seatrial data-client", "seatrial deadman", "seatrial serve", "seatrial versions add"}
+	silent := []string{"seatrial", "seatrial certify", "seatrial data-client", "seatrial deadman", "seatrial serve",
+		"seatrial versions add"}
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		flag := c.Flags().Lookup("output")

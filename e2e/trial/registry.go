@@ -33,12 +33,18 @@ import (
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/observe/nodefacts"
 	"github.com/seatrial/seatrial/fixtures"
+	"github.com/seatrial/seatrial/fixtures/dataclient"
 	"github.com/seatrial/seatrial/fixtures/external"
 	"github.com/seatrial/seatrial/fixtures/light"
 	"github.com/seatrial/seatrial/fixtures/localpv"
 	"github.com/seatrial/seatrial/fixtures/mysql"
 	"github.com/seatrial/seatrial/fixtures/shareddisk"
 )
+
+// DataClients returns the data clients that are built in, by name.
+func DataClients() map[string]dataclient.Opener {
+	return map[string]dataclient.Opener{"mysql": mysql.OpenStore}
+}
 
 // AllParts is the one registry: a new fault or workload is one new file and one line here. Each list is in
 // alphabetical order; checks and scenarios have lists of their own beside them.

@@ -23,6 +23,9 @@ type Attempt struct {
 	Run     string        `json:"run,omitempty"`   // The run directory, from the runs directory on.
 	Started time.Time     `json:"started"`         // UTC.
 	Seconds float64       `json:"seconds"`         // Without the making of a cluster.
+
+	// Goroutines of the harness after the trial, 0 if it did not end: a soak shows by them that nothing is left running.
+	Goroutines int `json:"goroutines,omitempty"`
 }
 
 // Result is what is known of a unit.

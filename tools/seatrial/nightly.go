@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"regexp"
 	"slices"
 	"strconv"
@@ -573,6 +574,7 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 	out, err := n.flags.trial(ctx, n.place, u.Plan, u.ID, false, n.stderr)
 	n.trials++
 	a, counts := outcomeOf(u, out, err, begin, time.Since(begin))
+	a.Goroutines = runtime.NumGoroutine()
 	if err != nil || !out.Clean || len(u.Plan.Upgrades()) > 0 {
 		say(n.stderr, "the cluster is not shown to be as it was: the next trial gets a new one")
 		n.leave(ctx)

@@ -62,7 +62,8 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("database", !wl.Durable(), "not durable: innodb_flush_log_at_trx_commit=%d, sync_binlog=%d", wl.FlushLog(),
 		wl.SyncLog())
 	line("set", wl.Replicated, "every instance but the first is a copy of it")
-	line("topology", wl.Grouped(), "%s: one group with one writer, which the clients follow", wl.Topology)
+	line("topology", wl.Grouped() && !wl.Multi(), "%s: one group with one writer, which the clients follow", wl.Topology)
+	line("topology", wl.Multi(), "%s: one group in which each takes writes; the clients are spread over it", wl.Topology)
 	line("topology", wl.ManualFailover, "a primary that does not answer is not replaced")
 	line("set", wl.UpdateStrategy != "", "updateStrategy %s", wl.UpdateStrategy)
 	line("set", wl.Partition != 0, "partition %d", wl.Partition)

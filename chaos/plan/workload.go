@@ -56,8 +56,8 @@ type Workload struct {
 	// Replicated makes every database but the first a copy of it, brought up to date by GTID; the clients write to the
 	// first alone.
 	Replicated bool `json:"replicated,omitempty"`
-	// Topology is how the databases belong together: TopologySingle (also when empty), or one group with one writer,
-	// whose rows are the group's. The clients follow the writer.
+	// Topology is how the databases belong together: TopologySingle (also when empty), or one group, whose rows are the
+	// group's. The clients follow its writer; with TopologyMulti they are spread over its writers.
 	Topology string `json:"topology,omitempty"`
 	// ManualFailover leaves a primary in its place that does not answer; otherwise a replica is promoted where that
 	// loses nothing that was promised.
@@ -133,11 +133,12 @@ const (
 	TopologyAsync    = "async"        // Replicas follow the primary; a commit waits for none of them.
 	TopologySemiSync = "semisync"     // A commit is acknowledged when a replica has received it (lossless, AFTER_SYNC).
 	TopologyGroup    = "group-single" // Group replication with a single primary.
+	TopologyMulti    = "group-multi"  // Group replication in which every member takes writes.
 )
 
 // Topologies returns how the databases can belong together.
 func Topologies() []string {
-	return []string{TopologyAsync, TopologyGroup, TopologySemiSync, TopologySingle}
+	return []string{TopologyAsync, TopologyGroup, TopologyMulti, TopologySemiSync, TopologySingle}
 }
 
 // A group has a majority without any one of its members.
@@ -151,6 +152,12 @@ func (w Workload) TopologyName() string { return cmp.Or(w.Topology, TopologySing
 
 // Grouped reports whether the databases are one group, whose rows belong to no pod.
 func (w Workload) Grouped() bool { return w.TopologyName() != TopologySingle }
+
+// Multi reports whether every database of the group takes writes.
+func (w Workload) Multi() bool { return w.TopologyName() == TopologyMulti }
+
+// GroupReplication reports whether the databases are a group that decides by itself who takes writes.
+func (w Workload) GroupReplication() bool { return w.TopologyName() == TopologyGroup || w.Multi() }
 
 // StorageName returns what the volumes are.
 func (w Workload) StorageName() string { return cmp.Or(w.Storage, StorageLocal) }

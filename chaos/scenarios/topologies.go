@@ -3,13 +3,14 @@ package scenarios
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// topologies are the trials of a group of databases with one writer, each topology with each trouble. The first
-// instance is the first primary. Each is on a node of its own, so that a fault of a node concerns one.
+// topologies are the trials of a group of databases, each topology with each trouble. The first instance is the first
+// primary; where each takes writes, it is a member like the others. Each is on a node of its own, so that a fault of a node concerns one.
 func topologies() []plan.Scenario {
 	none := func() []plan.Step { return nil }
 	// The kubelet starts a container again after a second: the primary may be back before anybody replaces it.
@@ -25,6 +26,7 @@ func topologies() []plan.Scenario {
 		{plan.TopologyAsync, "A group of databases, asynchronous replication, a promoter."},
 		{plan.TopologySemiSync, "A group of databases, lossless semi-synchronous replication, a promoter."},
 		{plan.TopologyGroup, "A group of databases, group replication with one primary."},
+		{plan.TopologyMulti, "A group of databases, group replication in which each takes writes."},
 	} {
 		// A promoter refuses to replace an asynchronous primary that it cannot reach, which goes on alone.
 		troubles := []struct {
@@ -46,7 +48,7 @@ func topologies() []plan.Scenario {
 			}
 			troubles = slices.Delete(troubles, 2, 3)
 		}
-		if topology.name == plan.TopologyGroup {
+		if topology.name == plan.TopologyGroup || topology.name == plan.TopologyMulti {
 			// Its members decide by themselves: a cut from the control plane alone is none for them.
 			troubles[3].summary = "The nodes of the primary and of another instance are cut off from each other " +
 				"under load; both reach the third."
@@ -55,6 +57,12 @@ func topologies() []plan.Scenario {
 			}
 		}
 		for _, trouble := range troubles {
+			if topology.name == plan.TopologyMulti {
+				trouble.name = strings.Replace(trouble.name, "primary", "member", 1)
+				trouble.summary = strings.NewReplacer("The primary is", "A member is",
+					"; it comes back or is replaced", "; the others go on", "the primary", "a member").
+					Replace(trouble.summary)
+			}
 			all = append(all, plan.Scenario{
 				Name:    "topology-" + topology.name + "-" + trouble.name,
 				Summary: topology.summary + " " + trouble.summary,

@@ -110,7 +110,7 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 	switch r.trial.Plan.Workload.TopologyName() {
 	case plan.TopologyAsync:
 		return false, ""
-	case plan.TopologyGroup:
+	case plan.TopologyGroup, plan.TopologyMulti:
 		return true, ""
 	}
 	// The last sample before the insert was sent, and the first after it was acknowledged.
@@ -159,7 +159,8 @@ type finalGroup struct {
 	has    map[string]history.GTIDs
 }
 
-// finalGroup reads the final facts; without exactly one writer among them it gives a reason, and writer is empty.
+// finalGroup reads the final facts; without exactly one writer among them it gives a reason, and writer is empty. Where
+// each takes writes, writer is the first.
 func (r *ruling) finalGroup() finalGroup {
 	g := finalGroup{facts: map[string]*history.Event{}, has: map[string]history.GTIDs{}}
 	var writers []string
@@ -184,7 +185,7 @@ func (r *ruling) finalGroup() finalGroup {
 		}
 	}
 	slices.Sort(writers)
-	if len(writers) == 1 {
+	if len(writers) == 1 || len(writers) > 1 && r.trial.Plan.Workload.Multi() {
 		g.writer = writers[0]
 	} else {
 		r.unknown("the group has %d writers in the end, %q: what it has is not known", len(writers), writers)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // OneWriter judges who acknowledged when: after another instance has acknowledged, the first must not, unless it was
@@ -21,7 +22,7 @@ func OneWriter() Check {
 		Source: "MySQL Reference Manual, Single-Primary Mode; of a promoter: whoever is replaced is fenced before " +
 			"another acknowledges",
 		Unit:    "acknowledgements of the group",
-		Applies: grouped,
+		Applies: func(p plan.Plan) bool { return p.Workload.Grouped() && !p.Workload.Multi() },
 		judge:   judgeOneWriter,
 	}
 }

@@ -154,7 +154,7 @@ func (j *settling) blameGroup(group string, w writes) {
 	refused := slices.ContainsFunc(j.world.Of(history.KindPromotion), func(e *history.Event) bool {
 		return e.Promotion.Act == history.ActRefuse && e.Span.NotAfter >= j.bounds.NotBefore
 	})
-	if work.TopologyName() == plan.TopologyGroup || refused && !work.ManualFailover {
+	if work.GroupReplication() || refused && !work.ManualFailover {
 		return
 	}
 	all := j.trial.Instances(j.trial.Finally())

@@ -131,6 +131,9 @@ func groupCases() []plan.Case {
 func inGroup(r *rand.Rand, replicas int, topology string, steps ...plan.Step) plan.Plan {
 	w := MySQL(replicas)
 	w.Topology, w.VolumeMiB = topology, 768 // A clone is put beside what is there before it takes its place.
+	if w.Multi() {
+		w.Clients = replicas // One for each that takes writes.
+	}
 	all := []plan.Step{Load(150 + r.IntN(50)), Checksum("before")}
 	all = append(append(all, steps...), Load(100), Checksum("after"))
 	p := Trial(w, all...)

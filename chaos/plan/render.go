@@ -62,8 +62,11 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("database", !wl.Durable(), "not durable: innodb_flush_log_at_trx_commit=%d, sync_binlog=%d", wl.FlushLog(),
 		wl.SyncLog())
 	line("set", wl.Replicated, "every instance but the first is a copy of it")
-	line("topology", wl.Grouped() && !wl.Multi(), "%s: one group with one writer, which the clients follow", wl.Topology)
-	line("topology", wl.Multi(), "%s: one group in which each takes writes; the clients are spread over it", wl.Topology)
+	writers := "with one writer, which the clients follow"
+	if wl.Multi() {
+		writers = "in which each takes writes; the clients are spread over it"
+	}
+	line("topology", wl.Grouped(), "%s: one group %s", wl.Topology, writers)
 	line("topology", wl.ManualFailover, "a primary that does not answer is not replaced")
 	line("set", wl.UpdateStrategy != "", "updateStrategy %s", wl.UpdateStrategy)
 	line("set", wl.Partition != 0, "partition %d", wl.Partition)
@@ -88,6 +91,8 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("clients", !wl.Light, "%d for %s, one operation every %s%s; %d quiet rows",
 		wl.Clients, whose, wl.Interval, silent, wl.QuietRows)
 	line("clients", wl.Transactions > 0, "%d more for %s carry out transactions on lists", wl.Transactions, whose)
+	line("clients", wl.Registers > 0, "%d more for %s write and read registers", wl.Registers, whose)
+	line("clients", wl.Transfers > 0, "%d more for %s move money between accounts", wl.Transfers, whose)
 	line("hurt", bounds.MaxNodes > 0, "at most %s at the same time", Count(bounds.MaxNodes, "node"))
 	line("bounds", true, "ready in %s, settled in %s, blind for at most %s%s", bounds.Ready, bounds.Settle,
 		bounds.BlindGap, end)

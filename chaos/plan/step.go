@@ -85,8 +85,9 @@ type Mesh struct {
 type Tamper struct {
 	// Kind is "delete-row": delete one acknowledged row with a connection of its own; or "flip-byte": invert one byte
 	// of the quiet table's file on the disk, which a server that has the page in memory does not see; or "lose-append":
-	// take an acknowledged number out of a list of Workload.Transactions; or "drop-table": drop the table that the
-	// clients write to, as a careless operator does; or "create-user": create a user on the primary of a
+	// take an acknowledged number out of a list of Workload.Transactions; or "lose-write": delete a register of
+	// Workload.Registers; or "lose-money": take money from an account of Workload.Transfers; or "drop-table": drop the
+	// table that the clients write to, as a careless operator does; or "create-user": create a user on the primary of a
 	// semi-synchronous group, which must wait for a replica.
 	Kind    string `json:"kind"`
 	Ordinal int    `json:"ordinal"`
@@ -524,12 +525,17 @@ func (v *validator) tamper(at string, s Step, _ depth) {
 	at += ".tamper"
 	t := s.Tamper
 	v.OneOf(at+".kind", "tampering", t.Kind, "create-user", "delete-row", "drop-table", "flip-byte",
-		"lose-append")
+		"lose-append", "lose-money", "lose-write")
 	if t.Kind == "create-user" && v.work.TopologyName() != TopologySemiSync {
 		v.Add(at+".kind", "set workload.topology to semisync", "%q: nothing waits for a replica", t.Kind)
 	}
-	if t.Kind == "lose-append" && v.work.Transactions == 0 {
+	switch {
+	case t.Kind == "lose-append" && v.work.Transactions == 0:
 		v.Add(at+".kind", "set workload.transactions", "%q: without transactions there are no lists", t.Kind)
+	case t.Kind == "lose-write" && v.work.Registers == 0:
+		v.Add(at+".kind", "set workload.registers", "%q: there are no registers", t.Kind)
+	case t.Kind == "lose-money" && v.work.Transfers == 0:
+		v.Add(at+".kind", "set workload.transfers", "%q: there are no accounts", t.Kind)
 	}
 	v.ordinal(at+".ordinal", t.Ordinal)
 	if t.Kind != "flip-byte" {

@@ -16,9 +16,14 @@ type Workload struct {
 	Clients     int      `json:"clients"`  // Writing clients per instance.
 	Interval    Duration `json:"interval"` // A client's pause between two operations.
 	// Transactions is how many more clients of each instance carry out transactions on lists, at all isolation levels.
-	Transactions int  `json:"transactions,omitempty"`
-	QuietRows    int  `json:"quietRows"`        // Rows of the table that is not written to after set-up.
-	Silent       bool `json:"silent,omitempty"` // Clients are given an address without a listener (self-test).
+	Transactions int `json:"transactions,omitempty"`
+	// Registers is how many more write and read single numbers.
+	Registers int `json:"registers,omitempty"`
+	// Transfers is how many more move money between accounts, at all isolation levels, and read all accounts at those
+	// that promise a snapshot.
+	Transfers int  `json:"transfers,omitempty"`
+	QuietRows int  `json:"quietRows"`        // Rows of the table that is not written to after set-up.
+	Silent    bool `json:"silent,omitempty"` // Clients are given an address without a listener (self-test).
 	// Storage is what the volumes are: StorageLocal (also when empty) or StorageSharedDisk.
 	Storage string `json:"storage,omitempty"`
 	// Fencing is what a shared disk does about a second node: "none", "single" or "evict"; or "unattached", which
@@ -126,6 +131,9 @@ const (
 	MaxOrdinal         = 1000
 	MaxMinReadySeconds = 3600
 )
+
+// maxRegisters bounds Registers: what there is to judge may double with each operation that is under way at once.
+const maxRegisters = 8
 
 // How the databases of a StatefulSet belong together.
 const (
@@ -267,11 +275,18 @@ func (v *validator) database(w Workload) {
 		return
 	}
 	v.Range("workload.clients", w.Clients, 1, MaxClients)
-	if w.Transactions != 0 { // One has nobody to meet.
-		v.Range("workload.transactions", w.Transactions, 2, MaxClients)
-	}
-	if w.Transactions > 0 && (w.Grouped() || w.Replicated) {
-		v.Add("workload.transactions", "leave it out", "is for databases that are each on their own")
+	for _, more := range []struct {
+		at   string
+		n    int
+		most int
+	}{{"workload.transactions", w.Transactions, MaxClients}, {"workload.registers", w.Registers, maxRegisters},
+		{"workload.transfers", w.Transfers, MaxClients}} {
+		if more.n != 0 { // One has nobody to meet.
+			v.Range(more.at, more.n, 2, more.most)
+		}
+		if more.n > 0 && (w.Grouped() || w.Replicated) {
+			v.Add(more.at, "leave it out", "is for databases that are each on their own")
+		}
 	}
 	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)
 	v.Range("workload.syncBinlog", w.SyncLog(), 0, 1)
@@ -301,8 +316,8 @@ func (v *validator) light(w Workload) {
 		v.Add("workload.light", "set it", "is missing for workload %q", w.Name)
 	}
 	if w.Light {
-		v.noData("workload", w, "clients", "interval", "transactions", "quietRows", "silent", "replicated", "topology",
-			"manualFailover", "flushLogAtTrxCommit", "syncBinlog")
+		v.noData("workload", w, "clients", "interval", "transactions", "registers", "transfers", "quietRows", "silent",
+			"replicated", "topology", "manualFailover", "flushLogAtTrxCommit", "syncBinlog")
 		v.noData("bounds", v.plan.Bounds, "minOps", "minAround")
 	}
 }

@@ -344,6 +344,8 @@ func selftests() []plan.Scenario {
 					tamper(plan.Tamper{Kind: "lose-append", Ordinal: r.IntN(2)}), Load(20))
 			},
 		},
+		selftestLost("lose-write", "registers", "found nothing", "a register that was written is deleted"),
+		selftestLost("lose-money", "balances", "in all accounts together", "money is taken from an account"),
 		{
 			Name:    "selftest-ipv6-open",
 			Summary: "Self-test: a partition leaves IPv6 open and so cuts nothing off; the verdict must be UNKNOWN.",
@@ -381,15 +383,30 @@ func tableDropped(r *rand.Rand, then ...plan.Step) (plan.Workload, []plan.Step) 
 		tamper(plan.Tamper{Kind: "drop-table"})}, then...)
 }
 
-// transacting is MySQL with clients that carry out transactions.
+// transacting is MySQL with clients that carry out transactions of each kind.
 func transacting(replicas int) plan.Workload {
 	w := MySQL(replicas)
-	w.Transactions = 4
+	w.Transactions, w.Registers, w.Transfers = 4, 3, 3
 	return w
 }
 
 func tamper(t plan.Tamper) plan.Step {
 	return plan.Step{Do: plan.ActionTamper, Tamper: &t, Bound: plan.Duration(time.Minute)}
+}
+
+// selftestLost has an instance lose what transactions wrote.
+func selftestLost(kind, check, says, how string) plan.Scenario {
+	return plan.Scenario{
+		Name:    "selftest-" + kind,
+		Summary: "Self-test: " + how + " behind the clients' backs; the verdict must be FAIL.",
+		Expect:  "FAIL",
+		Finding: plan.Sign{Check: check, Says: says},
+		Build: func(r *rand.Rand) plan.Plan {
+			return Trial(transacting(2), Load(300), Checksum("before"),
+				Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50), Checksum("after"),
+				tamper(plan.Tamper{Kind: kind, Ordinal: r.IntN(2)}), Load(20))
+		},
+	}
 }
 
 // selftestFlush loses the power of databases that acknowledge commits before they are synced.

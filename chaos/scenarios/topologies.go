@@ -10,7 +10,8 @@ import (
 )
 
 // topologies are the trials of a group of databases, each topology with each trouble. The first instance is the first
-// primary; where each takes writes, it is a member like the others. Each is on a node of its own, so that a fault of a node concerns one.
+// primary; where each takes writes, it is a member like the others. Each is on a node of its own, so that a fault of a
+// node concerns one.
 func topologies() []plan.Scenario {
 	none := func() []plan.Step { return nil }
 	// The kubelet starts a container again after a second: the primary may be back before anybody replaces it.

@@ -158,6 +158,7 @@ func All() []Check {
 	return []Check{
 		Acknowledged(),
 		AttachOrder(),
+		Balances(),
 		Checksums(),
 		Coverage(),
 		Damage(),
@@ -174,6 +175,7 @@ func All() []Check {
 		Order(),
 		PDBHonoured(),
 		PodIdentity(),
+		Registers(),
 		ResidueAudit(),
 		RightVolume(),
 		Rows(),

@@ -33,9 +33,9 @@ func TestDiskPasses(t *testing.T) {
 // notOnDisk names the checks that do not apply to DiskPlan, which has no deliberate damage, residue audit, local
 // volumes, transactions, updates, upgrades, budget or group.
 func notOnDisk() []string {
-	return []string{"acknowledged", "damage", "errant-gtid", "etcd-rollback", "in-sync", "isolation", "one-writer",
-		"pdb-honoured", "residue-audit", "set-binding", "set-on-delete", "set-promotion", "set-update", "upgrade-order",
-		"version-reached"}
+	return []string{"acknowledged", "balances", "damage", "errant-gtid", "etcd-rollback", "in-sync", "isolation",
+		"one-writer", "pdb-honoured", "registers", "residue-audit", "set-binding", "set-on-delete", "set-promotion",
+		"set-update", "upgrade-order", "version-reached"}
 }
 
 // TestChecksApplyByPlan holds that the plan alone leaves a check out: for a trial on attached disks without any other

@@ -1,14 +1,12 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check/isolation"
-	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // leastTxns is how many transactions of an instance must have committed: fewer hardly ever meet.
@@ -32,27 +30,16 @@ func Isolation() Check {
 }
 
 func judgeIsolation(r *ruling) {
-	txns, answers, odd := map[string][]isolation.Txn{}, map[string][]*history.Event{}, map[string]bool{}
-	for _, op := range r.world.Operations().All {
-		e := cmp.Or(op.Answer, op.Sent)
-		if e.Op.F != history.OpTxn || e.Op.Txn == nil {
-			continue
-		}
-		instance := e.Op.Instance
-		level, known := isolation.ParseLevel(e.Op.Txn.Level)
+	txns, events, odd := map[string][]isolation.Txn{}, map[string][]*history.Event{}, map[string]bool{}
+	for _, t := range r.txns(history.OnLists) {
+		level, known := isolation.ParseLevel(t.Level)
 		if !known {
-			r.unknown("%s has the isolation level %q, which is not known", txnName(e), e.Op.Txn.Level)
-			odd[instance] = true
+			r.unknown("%s has the isolation level %q, which is not known", txnName(t.event), t.Level)
+			odd[t.instance] = true
 		}
-		if op.Sent == nil {
-			r.unknown("the history is not whole: that %s was sent is missing", txnName(e))
-		}
-		txn := isolation.Txn{Level: level, Outcome: history.StageUnknown, Begin: e.Span.NotBefore, End: world.Forever,
-			Ops: e.Op.Txn.Ops}
-		if op.Answer != nil {
-			txn.Outcome, txn.End = e.Op.Stage, e.Span.NotAfter
-		}
-		txns[instance], answers[instance] = append(txns[instance], txn), append(answers[instance], e)
+		txns[t.instance] = append(txns[t.instance], isolation.Txn{Level: level, Outcome: t.outcome,
+			Begin: t.span.NotBefore, End: t.span.NotAfter, Ops: t.Ops})
+		events[t.instance] = append(events[t.instance], t.event)
 	}
 	for _, instance := range r.trial.Instances(r.trial.Finally()) {
 		if txns[instance] == nil {
@@ -63,7 +50,7 @@ func judgeIsolation(r *ruling) {
 		if odd[instance] {
 			continue
 		}
-		r.isolated(instance, txns[instance], answers[instance])
+		r.isolated(instance, txns[instance], events[instance])
 	}
 }
 

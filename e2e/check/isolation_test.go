@@ -15,7 +15,7 @@ func transactions() []history.Event {
 	p.Workload.Transactions = 2
 	t := historytest.New(p)
 	for n, pod := range []string{"mysql-0", "mysql-1", "mysql-2"} {
-		record := func(client int, number int64, at float64, ops ...history.List) {
+		record := func(client int, number int64, at float64, ops ...history.Access) {
 			op := history.Op{F: history.OpTxn, Client: client, Number: number, Seq: number, Instance: pod,
 				Txn: &history.Txn{Level: "SERIALIZABLE", Ops: ops}}
 			for stage, to := range map[history.Stage]float64{history.StageInvoke: at, history.StageOK: at + 0.05} {
@@ -27,11 +27,11 @@ func transactions() []history.Event {
 		}
 		var list []int64
 		for i := range int64(60) {
-			record(n+1, i+1, 10+float64(i)/10, history.List{Key: 1, Read: list},
-				history.List{Key: 1, Append: true, Value: i + 1})
+			record(n+1, i+1, 10+float64(i)/10, history.Access{Key: 1, Read: list},
+				history.Access{Key: 1, Write: true, Value: i + 1})
 			list = append(list[:len(list):len(list)], i+1)
 		}
-		record(0, 1, 40, history.List{Key: 1, Read: list})
+		record(0, 1, 40, history.Access{Key: 1, Read: list})
 	}
 	return t.History().Events
 }
@@ -46,7 +46,7 @@ func txn(client int, number int64, stage history.Stage) match {
 // TestIsolation changes one thing of a sound history at a time.
 func TestIsolation(t *testing.T) {
 	ok := history.StageOK
-	read := func(change func(*history.List)) func(*history.Event) {
+	read := func(change func(*history.Access)) func(*history.Event) {
 		return func(e *history.Event) {
 			txn := *e.Op.Txn
 			txn.Ops = slices.Clone(txn.Ops)
@@ -61,20 +61,20 @@ func TestIsolation(t *testing.T) {
 		says   string
 	}{
 		{"sound", nil, check.Pass, ""},
-		{"the last append is gone", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[:59] })),
+		{"the last append is gone", edit(txn(0, 1, ok), read(func(l *history.Access) { l.Read = l.Read[:59] })),
 			check.Fail, "mysql-1 broke READ COMMITTED, lost append: the final reader read key 1 without 60, which " +
 				"transaction 60 of client 2 had appended and committed before."},
-		{"the first append is gone", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[1:] })),
+		{"the first append is gone", edit(txn(0, 1, ok), read(func(l *history.Access) { l.Read = l.Read[1:] })),
 			check.Fail, "lost append: the final reader read key 1 without 1,"},
 		{"an append that was rolled back is there", edit(txn(2, 60, ok),
 			func(e *history.Event) { e.Op.Stage = history.StageFailed }), check.Fail, "G1a"},
 		{"one of unknown outcome is there", edit(txn(2, 60, ok),
 			func(e *history.Event) { e.Op.Stage = history.StageUnknown }), check.Pass, ""},
 		{"one without an answer is there", drop(txn(2, 60, ok)), check.Pass, ""},
-		{"a number of nobody", edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = append(l.Read, 99) })),
+		{"a number of nobody", edit(txn(0, 1, ok), read(func(l *history.Access) { l.Read = append(l.Read, 99) })),
 			check.Fail, "read 99 in key 1, which nobody has appended"},
-		{"two read the same and both append", edit(txn(2, 9, ok), read(func(l *history.List) { l.Read = l.Read[:7] })),
-			check.Fail, "lost update"},
+		{"two read the same and both append", edit(txn(2, 9, ok),
+			read(func(l *history.Access) { l.Read = l.Read[:7] })), check.Fail, "lost update"},
 		{"no last read", drop(txn(0, 1, ok)), check.Unknown, "were not read in the end"},
 		{"the last read failed", edit(txn(0, 1, ok), func(e *history.Event) { e.Op.Stage = history.StageFailed }),
 			check.Unknown, "were not read in the end"},
@@ -86,12 +86,12 @@ func TestIsolation(t *testing.T) {
 		}), check.Unknown, `"SNAPSHOT"`},
 		{"one number twice", edit(txn(2, 9, ok), func(e *history.Event) {
 			txn := *e.Op.Txn
-			txn.Ops = []history.List{txn.Ops[0], {Key: 1, Append: true, Value: 3}}
+			txn.Ops = []history.Access{txn.Ops[0], {Key: 1, Write: true, Value: 3}}
 			e.Op.Txn = &txn
 		}), check.Unknown, "appended to key 1 twice"},
 		{"too few", then(drop(func(e *history.Event) bool {
 			return e.Op != nil && e.Op.F == history.OpTxn && e.Op.Client == 2 && e.Op.Number > 40
-		}), edit(txn(0, 1, ok), read(func(l *history.List) { l.Read = l.Read[:40] }))), check.Unknown,
+		}), edit(txn(0, 1, ok), read(func(l *history.Access) { l.Read = l.Read[:40] }))), check.Unknown,
 			"transactions of mysql-1 committed, want 50"},
 		{"an instance without any", drop(func(e *history.Event) bool {
 			return e.Op != nil && e.Op.Instance == "mysql-2"

@@ -205,9 +205,9 @@ func TestAll(t *testing.T) {
 	for _, c := range check.All() {
 		names = append(names, c.Name)
 	}
-	want := []string{"acknowledged", "attach-order", "checksums", "coverage", "damage", "detach-in-use", "detach-order",
-		"errant-gtid", "etcd-rollback", "in-sync", "integrity", "isolation", "mount-residue", "mounts", "one-writer",
-		"order", "pdb-honoured", "pod-identity", "residue-audit", "right-volume", "rows", "set-binding",
+	want := []string{"acknowledged", "attach-order", "balances", "checksums", "coverage", "damage", "detach-in-use",
+		"detach-order", "errant-gtid", "etcd-rollback", "in-sync", "integrity", "isolation", "mount-residue", "mounts",
+		"one-writer", "order", "pdb-honoured", "pod-identity", "registers", "residue-audit", "right-volume", "rows", "set-binding",
 		"set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy",
 		"set-promotion", "set-status", "set-update",
 		"settle",

@@ -42,7 +42,7 @@ type Txn struct {
 	Level      Level
 	Outcome    history.Stage // Any other than ok and failed is unknown, and its reads do not count.
 	Begin, End history.Time
-	Ops        []history.List
+	Ops        []history.Access
 }
 
 // Edge is why a transaction comes before the next one of a cycle.
@@ -177,7 +177,7 @@ func (j *judge) index() error {
 	appends := 0
 	for i := range j.txns {
 		for _, op := range j.txns[i].Ops {
-			if op.Append {
+			if op.Write {
 				appends++
 			}
 		}
@@ -194,14 +194,14 @@ func (j *judge) index() error {
 				j.keys[op.Key] = int32(len(j.lists))
 				j.lists = append(j.lists, list{key: op.Key, by: -1, late: -1})
 			}
-			if !op.Append {
+			if !op.Write {
 				continue
 			}
 			if j.find(op.Key, op.Value) >= 0 {
 				return fmt.Errorf("transaction %d: %d is appended to key %d twice; no element may be", i, op.Value,
 					op.Key)
 			}
-			again := func(o history.List) bool { return o.Append && o.Key == op.Key }
+			again := func(o history.Access) bool { return o.Write && o.Key == op.Key }
 			b := j.bucket(op.Key, op.Value)
 			j.elements = append(j.elements, element{key: op.Key, value: op.Value, txn: int32(i),
 				superseded: slices.ContainsFunc(ops[k+1:], again), nextElement: j.buckets[b]})
@@ -226,7 +226,7 @@ func (j *judge) longest() {
 			continue
 		}
 		for _, op := range t.Ops {
-			if op.Append {
+			if op.Write {
 				continue
 			}
 			j.result.Reads++
@@ -249,7 +249,7 @@ func (j *judge) others() {
 			continue
 		}
 		for _, op := range j.txns[i].Ops {
-			if op.Append || j.list(op.Key).begins(op.Read) {
+			if op.Write || j.list(op.Key).begins(op.Read) {
 				continue
 			}
 			for _, value := range op.Read {
@@ -355,7 +355,7 @@ func (j *judge) reads(i int32) {
 	split := false
 	for n := range t.Ops {
 		op := &t.Ops[n]
-		if op.Append {
+		if op.Write {
 			continue
 		}
 		before, own, sound := j.internal(i, n)
@@ -383,7 +383,7 @@ func (j *judge) internal(i int32, n int) (before []int64, own, sound bool) {
 	for k, o := range t.Ops[:n] {
 		switch {
 		case o.Key != op.Key:
-		case o.Append:
+		case o.Write:
 			appended++
 			since++
 		default:
@@ -392,7 +392,7 @@ func (j *judge) internal(i int32, n int) (before []int64, own, sound bool) {
 	}
 	rest := len(op.Read)
 	for k := n - 1; k >= 0 && appended > len(op.Read)-rest; k-- {
-		if o := t.Ops[k]; o.Key == op.Key && o.Append {
+		if o := t.Ops[k]; o.Key == op.Key && o.Write {
 			if rest == 0 || op.Read[rest-1] != o.Value {
 				j.report(i, i, "internal", ReadUncommitted, "did not read its own %d at the end of key %d", o.Value,
 					op.Key)
@@ -413,7 +413,7 @@ func (j *judge) internal(i int32, n int) (before []int64, own, sound bool) {
 }
 
 // known judges a read by the order of its key: it must be the beginning of it, of data that was committed.
-func (j *judge) known(i int32, op *history.List) bool {
+func (j *judge) known(i int32, op *history.Access) bool {
 	l, t := j.list(op.Key), &j.txns[i]
 	fits := l.begins(op.Read)
 	elements := l.order

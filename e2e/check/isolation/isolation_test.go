@@ -24,17 +24,17 @@ const (
 // levels are those that a promise is tried at.
 var levels = []isolation.Level{ru, rc, rr, ser}
 
-func app(key, value int64) history.List { return history.List{Key: key, Append: true, Value: value} }
+func app(key, value int64) history.Access { return history.Access{Key: key, Write: true, Value: value} }
 
-func read(key int64, list ...int64) history.List { return history.List{Key: key, Read: list} }
+func read(key int64, list ...int64) history.Access { return history.Access{Key: key, Read: list} }
 
 // at is a transaction from a begin to an end.
-func at(begin, end history.Time, ops ...history.List) isolation.Txn {
+func at(begin, end history.Time, ops ...history.Access) isolation.Txn {
 	return isolation.Txn{Outcome: history.StageOK, Begin: begin, End: end, Ops: ops}
 }
 
 // txn is a transaction at the same time as all others.
-func txn(ops ...history.List) isolation.Txn { return at(0, 1000, ops...) }
+func txn(ops ...history.Access) isolation.Txn { return at(0, 1000, ops...) }
 
 func ended(t isolation.Txn, as history.Stage) isolation.Txn {
 	t.Outcome = as
@@ -267,8 +267,8 @@ func TestCyclesAreReal(t *testing.T) {
 			for i, s := range a.Cycle {
 				this, next := h[s.Txn], h[a.Cycle[(i+1)%len(a.Cycle)].Txn]
 				has := func(x isolation.Txn, list, with bool) bool {
-					return slices.ContainsFunc(x.Ops, func(o history.List) bool {
-						if o.Key != s.Key || o.Append == list {
+					return slices.ContainsFunc(x.Ops, func(o history.Access) bool {
+						if o.Key != s.Key || o.Write == list {
 							return false
 						}
 						return !list && o.Value == s.Value || list && slices.Contains(o.Read, s.Value) == with
@@ -318,7 +318,7 @@ func TestJudged(t *testing.T) {
 	open, failed := history.StageUnknown, history.StageFailed
 	for _, tt := range []struct {
 		first history.Stage
-		read  history.List
+		read  history.Access
 		want  int
 	}{
 		{history.StageOK, read(1), 2}, {history.StageOK, read(1, 1), 2}, {open, read(1, 1), 2}, {open, read(1), 1},
@@ -359,10 +359,10 @@ func FuzzJudge(f *testing.F) {
 			n := int(data[0] / 16 % 4)
 			data = data[3:]
 			for ; n > 0 && len(data) > 1; n-- {
-				op := history.List{Key: int64(data[0] % 3)}
+				op := history.Access{Key: int64(data[0] % 3)}
 				if data[0] < 128 {
 					value++
-					op.Append, op.Value = true, value
+					op.Write, op.Value = true, value
 				} else {
 					for k := range int64(data[1] % 8) {
 						op.Read = append(op.Read, k*int64(1+data[0]/8%4))

@@ -96,7 +96,7 @@ func (s *store) row(key int64) *row {
 func (s *store) append(t *running, key, value int64) bool {
 	at := s.row(key)
 	// It is recorded although it fails: the client does not know.
-	t.txn.Ops = append(t.txn.Ops, history.List{Key: key, Append: true, Value: value})
+	t.txn.Ops = append(t.txn.Ops, history.Access{Key: key, Write: true, Value: value})
 	others := slices.ContainsFunc(at.readers, func(o *running) bool { return o != t })
 	if at.writer != nil && at.writer != t || others {
 		return false
@@ -133,7 +133,7 @@ func (s *store) read(t *running, key int64) bool {
 	if at.writer == t || t.txn.Level == isolation.ReadUncommitted {
 		list = append(list, at.pending...)
 	}
-	t.txn.Ops = append(t.txn.Ops, history.List{Key: key, Read: list})
+	t.txn.Ops = append(t.txn.Ops, history.Access{Key: key, Read: list})
 	return true
 }
 

@@ -20,7 +20,7 @@ type Workload struct {
 	// Registers is how many more write and read single numbers.
 	Registers int `json:"registers,omitempty"`
 	// Transfers is how many more move money between accounts, at all isolation levels, and read all accounts at those
-	// that promise a snapshot.
+	// that promise a snapshot. Of a group, half of them only read, from each instance in turn.
 	Transfers int  `json:"transfers,omitempty"`
 	QuietRows int  `json:"quietRows"`        // Rows of the table that is not written to after set-up.
 	Silent    bool `json:"silent,omitempty"` // Clients are given an address without a listener (self-test).
@@ -284,7 +284,7 @@ func (v *validator) database(w Workload) {
 		if more.n != 0 { // One has nobody to meet.
 			v.Range(more.at, more.n, 2, more.most)
 		}
-		if more.n > 0 && (w.Grouped() || w.Replicated) {
+		if more.n > 0 && (w.Grouped() && more.at != "workload.transfers" || w.Replicated) {
 			v.Add(more.at, "leave it out", "is for databases that are each on their own")
 		}
 	}

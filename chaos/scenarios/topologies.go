@@ -68,7 +68,9 @@ func topologies() []plan.Scenario {
 				Name:    "topology-" + topology.name + "-" + trouble.name,
 				Summary: topology.summary + " " + trouble.summary,
 				Build: func(r *rand.Rand) plan.Plan {
-					return inGroup(r, trouble.replicas, topology.name, trouble.steps()...)
+					p := inGroup(r, trouble.replicas, topology.name, trouble.steps()...)
+					p.Workload.Transfers = 4
+					return p
 				},
 			})
 		}

@@ -21,6 +21,9 @@ type txn struct {
 	span     history.Span   // From its request to its answer, else for ever.
 }
 
+// by returns who answered, which of a group is one of its instances.
+func (t txn) by() string { return cmp.Or(t.event.Op.By, t.instance) }
+
 // txns returns the transactions that worked on something.
 func (r *ruling) txns(on string) (all []txn) {
 	for _, op := range r.world.Operations().All {
@@ -43,7 +46,7 @@ func (r *ruling) txns(on string) (all []txn) {
 
 // enough adds a reason for each instance with fewer than least of something, and for each whose end was not read.
 func (r *ruling) enough(what string, least int, counts map[string]int, txns []txn, read string) {
-	for _, instance := range r.trial.Instances(r.trial.Finally()) {
+	for _, instance := range r.trial.Written(r.trial.Finally()) {
 		if counts[instance] < least {
 			r.unknown("%d %s of %s, want %d", counts[instance], what, instance, least)
 		}

@@ -1,12 +1,14 @@
 package check_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
@@ -285,6 +287,66 @@ func TestBalances(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			expect(t, result(t, history.History{Events: worked(history.OnAccounts, m.change(bank()))}, "balances"),
 				m.want, m.says)
+		})
+	}
+}
+
+// TestGroupBalances is about a group of databases, whose readers ask each of them.
+func TestGroupBalances(t *testing.T) {
+	const none = -1
+	for _, m := range []struct {
+		name, topology string
+		reader         string
+		held           int64 // Of account 0, as the reader found it, or none.
+		lost           int64 // Of account 0 in the end.
+		semiSync       bool
+		want           check.Verdict
+		says           string
+	}{
+		{"sound", plan.TopologySemiSync, "mysql-1", 100, 0, true, check.Pass, ""},
+		{"a copy that has nothing yet", plan.TopologySemiSync, "mysql-1", none, 0, true, check.Pass, ""},
+		{"half a transfer on a copy", plan.TopologyAsync, "mysql-2", 93, 0, true, check.Fail,
+			"found 493 in all accounts together, and there are 500 (mysql-2)"},
+		{"an acknowledged transfer is lost", plan.TopologySemiSync, "mysql-1", 100, 1, true, check.Fail,
+			"In the end the accounts of mysql-0 hold"},
+		{"one is lost after a fall back", plan.TopologySemiSync, "mysql-1", 100, 1, false, check.Unknown,
+			"had fallen back"},
+		{"one is lost by an asynchronous group", plan.TopologyAsync, "mysql-1", 100, 1, true, check.Pass, ""},
+		{"one is lost by a group of writers", plan.TopologyMulti, "mysql-1", 100, 1, true, check.Fail, "In the end"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			all := bank()
+			seen := balances(3, 9, true, "READ COMMITTED", m.held, 100, 100, 100, 100)
+			if m.held == none {
+				for i := range seen.txn.Ops {
+					seen.txn.Ops[i].Read = nil
+				}
+			}
+			last := &all[len(all)-1].txn
+			last.Ops[0].Read, last.Ops[1].Read = []int64{80 + m.lost}, []int64{120 - m.lost}
+			events := worked(history.OnAccounts, append([]done{seen}, all...))
+			for i := range events {
+				e := &events[i]
+				switch {
+				case e.Kind == history.KindPlan:
+					p := historytest.SmokePlan()
+					p.Workload.Transfers, p.Steps, p.Workload.Topology = 2, p.Steps[:1], m.topology
+					e.Plan, _ = json.Marshal(p)
+				case e.Op == nil:
+				default:
+					e.Op.Instance = "mysql"
+					if e.Op.Stage == ok {
+						e.Op.By = "mysql-0"
+					}
+					if e.Op.Client == 3 && e.Op.Stage == ok {
+						e.Op.By = m.reader
+					}
+				}
+			}
+			events = slices.Insert(events, len(events)-1, history.Event{ID: int64(len(events)) + 1,
+				Kind: history.KindMember, Source: "workload/ledger", Span: history.At(historytest.At(20)),
+				Member: &history.Member{Instance: "mysql-0", Writable: true, SemiSync: m.semiSync}})
+			expect(t, result(t, history.History{Events: events}, "balances"), m.want, m.says)
 		})
 	}
 }

@@ -3,6 +3,8 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -275,17 +277,26 @@ func (v *validator) database(w Workload) {
 		return
 	}
 	v.Range("workload.clients", w.Clients, 1, MaxClients)
+	single, lossless := []string{TopologySingle}, []string{TopologyGroup, TopologySemiSync, TopologySingle}
 	for _, more := range []struct {
-		at   string
-		n    int
-		most int
-	}{{"workload.transactions", w.Transactions, MaxClients}, {"workload.registers", w.Registers, maxRegisters},
-		{"workload.transfers", w.Transfers, MaxClients}} {
-		if more.n != 0 { // One has nobody to meet.
-			v.Range(more.at, more.n, 2, more.most)
+		at      string
+		n, most int
+		in      []string // Topologies that promise something of it.
+	}{
+		{"workload.transactions", w.Transactions, MaxClients, lossless},
+		{"workload.registers", w.Registers, maxRegisters, single},
+		{"workload.transfers", w.Transfers, MaxClients, Topologies()},
+	} {
+		if more.n == 0 {
+			continue
 		}
-		if more.n > 0 && (w.Grouped() && more.at != "workload.transfers" || w.Replicated) {
-			v.Add(more.at, "leave it out", "is for databases that are each on their own")
+		v.Range(more.at, more.n, 2, more.most) // One has nobody to meet.
+		switch {
+		case w.Replicated:
+			v.Add(more.at, "leave it out", "is for databases that are not copies")
+		case !slices.Contains(more.in, w.TopologyName()):
+			v.Add(more.at, "leave it out", "topology %q promises nothing of it; these do: %s", w.TopologyName(),
+				strings.Join(more.in, ", "))
 		}
 	}
 	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)

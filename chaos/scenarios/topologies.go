@@ -70,6 +70,9 @@ func topologies() []plan.Scenario {
 				Build: func(r *rand.Rand) plan.Plan {
 					p := inGroup(r, trouble.replicas, topology.name, trouble.steps()...)
 					p.Workload.Transfers = 4
+					if topology.name == plan.TopologySemiSync || topology.name == plan.TopologyGroup {
+						p.Workload.Transactions = 4
+					}
 					return p
 				},
 			})

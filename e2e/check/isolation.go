@@ -14,6 +14,9 @@ const leastTxns = 50
 
 // Isolation judges what transactions on lists saw of each other, instance by instance. A transaction of unknown outcome
 // counts as committed only if another one saw what it wrote.
+//
+// In a group a writer that was frozen may answer reads from before it was replaced. There only the final readers are
+// held to have begun after others had ended.
 func Isolation() Check {
 	return Check{
 		Name: "isolation",
@@ -37,11 +40,19 @@ func judgeIsolation(r *ruling) {
 			r.unknown("%s has the isolation level %q, which is not known", txnName(t.event), t.Level)
 			odd[t.instance] = true
 		}
-		txns[t.instance] = append(txns[t.instance], isolation.Txn{Level: level, Outcome: t.outcome,
-			Begin: t.span.NotBefore, End: t.span.NotAfter, Ops: t.Ops})
+		begin := t.span.NotBefore
+		if r.trial.Plan.Workload.Grouped() && !readWhole(t.event) {
+			begin = 0
+		}
+		txns[t.instance] = append(txns[t.instance], isolation.Txn{Level: level, Outcome: t.outcome, Begin: begin,
+			End: t.span.NotAfter, Ops: t.Ops})
 		events[t.instance] = append(events[t.instance], t.event)
 	}
-	for _, instance := range r.trial.Instances(r.trial.Finally()) {
+	if r.trial.Plan.Workload.TopologyName() == plan.TopologySemiSync && r.fellBack() {
+		r.unknown("semi-synchronous replication had fallen back: nothing is promised of what was committed then")
+		return
+	}
+	for _, instance := range r.trial.Written(r.trial.Finally()) {
 		if txns[instance] == nil {
 			r.unknown("no transaction of %s was recorded", instance)
 		}
@@ -66,7 +77,7 @@ func (r *ruling) isolated(instance string, txns []isolation.Txn, events []*histo
 	if found.Judged < leastTxns {
 		r.unknown("%d transactions of %s committed, want %d", found.Judged, instance, leastTxns)
 	}
-	if slices.Contains(r.trial.Instances(r.trial.Finally()), instance) && !slices.ContainsFunc(events, readWhole) {
+	if slices.Contains(r.trial.Written(r.trial.Finally()), instance) && !slices.ContainsFunc(events, readWhole) {
 		r.unknown("the lists of %s were not read in the end: what was lost after the last read does not show", instance)
 	}
 	r.unlisted += found.Left
@@ -90,7 +101,7 @@ func readWhole(e *history.Event) bool {
 // txnName names a transaction by its client.
 func txnName(e *history.Event) string {
 	if e.Op.Client == history.Auditor {
-		return "the final reader"
+		return "the final reader" + plan.Given(" of %s", e.Op.By)
 	}
 	return fmt.Sprintf("transaction %d of client %d", e.Op.Seq, e.Op.Client)
 }

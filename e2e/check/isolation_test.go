@@ -1,10 +1,12 @@
 package check_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
@@ -102,6 +104,59 @@ func TestIsolation(t *testing.T) {
 			if m.change != nil {
 				events = m.change(events)
 			}
+			expect(t, result(t, history.History{Events: events}, "isolation"), m.want, m.says)
+		})
+	}
+}
+
+// TestGroupIsolation is about a group: a replaced writer may answer from its past, the final readers may not.
+func TestGroupIsolation(t *testing.T) {
+	read := func(client int, number int64, elements int) func([]history.Event) []history.Event {
+		return edit(func(e *history.Event) bool {
+			return e.Op != nil && e.Op.Client == client && e.Op.Number == number && e.Op.Stage == history.StageOK
+		}, func(e *history.Event) {
+			txn := *e.Op.Txn
+			txn.Ops = []history.Access{{Key: 1, Read: txn.Ops[0].Read[:elements]}}
+			e.Op.Txn = &txn
+		})
+	}
+	for _, m := range []struct {
+		name, topology string
+		change         func([]history.Event) []history.Event
+		semiSync       bool
+		want           check.Verdict
+		says           string
+	}{
+		{"sound", plan.TopologySemiSync, nil, true, check.Pass, ""},
+		{"a read from the past", plan.TopologyGroup, then(read(2, 60, 9), read(0, 1, 59)), true,
+			check.Pass, ""},
+		{"the past of the final reader", plan.TopologyGroup, read(0, 1, 58), true, check.Fail,
+			"the final reader of mysql-2 read key 1 without 60"},
+		{"a fall back", plan.TopologySemiSync, read(0, 1, 58), false, check.Unknown, "had fallen back"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			var events []history.Event
+			for _, e := range transactions() {
+				switch {
+				case e.Kind == history.KindPlan:
+					p := historytest.SmokePlan()
+					p.Workload.Transactions, p.Workload.Topology = 2, m.topology
+					p.Steps = slices.DeleteFunc(p.Steps, func(s plan.Step) bool { return s.Do == plan.ActionScale })
+					plan.Number(p.Steps)
+					e.Plan, _ = json.Marshal(p)
+				case e.Op != nil && e.Op.F == history.OpTxn && e.Op.Instance != "mysql-1":
+					continue
+				case e.Op != nil && e.Op.F == history.OpTxn:
+					e.Op.Instance, e.Op.By = "mysql", "mysql-2"
+				}
+				events = append(events, e)
+			}
+			if m.change != nil {
+				events = m.change(events)
+			}
+			events = append(events, history.Event{ID: events[len(events)-1].ID + 1, Kind: history.KindMember,
+				Source: "workload/ledger", Span: history.At(historytest.At(20)),
+				Member: &history.Member{Instance: "mysql-0", Writable: true, SemiSync: m.semiSync}})
 			expect(t, result(t, history.History{Events: events}, "isolation"), m.want, m.says)
 		})
 	}

@@ -56,7 +56,7 @@ func got(client int, from, to float64, found ...int64) done {
 		Ops: []history.Access{{Key: 1, Read: found}}}}
 }
 
-// register is a sound history: client 1 writes 1 to 30, client 2 reads each before the next, the last is read in the end.
+// register is a sound history: client 1 writes 1 to 30, and client 2 reads each before the next.
 func register() []done {
 	var all []done
 	for i := range int64(30) {
@@ -255,7 +255,8 @@ func TestBalances(t *testing.T) {
 			all[len(all)-1].txn.Ops[4].Read = nil
 			return all
 		}, check.Fail, "did not find account 4"},
-		{"an account of nobody", finally(80, 120, 100, 100, 100, 0), check.Fail, "found account 5, which nobody opened"},
+		{"an account of nobody", finally(80, 120, 100, 100, 100, 0), check.Fail,
+			"found account 5, which nobody opened"},
 		{"an acknowledged transfer is lost", finally(81, 119, 100, 100, 100), check.Fail,
 			"In the end the accounts of mysql-0 hold [81 119 100 100 100], and the acknowledged transfers make " +
 				"[80 120 100 100 100], which no choice of the 0 transfers of unknown outcome explains."},

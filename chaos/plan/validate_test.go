@@ -87,8 +87,8 @@ func mistakes() []mistake {
 		{"transactions of one", func(p *plan.Plan) { p.Workload.Transactions = 1 },
 			"workload.transactions: 1 is out of range; use 2 to 256"},
 		{"transactions of a group", func(p *plan.Plan) { p.Workload.Transactions, p.Workload.Topology = 2, "async" },
-			`workload.transactions: topology "async" promises nothing of it; these do: group-single, semisync, single; ` +
-				"leave it out"},
+			`workload.transactions: topology "async" promises nothing of it; these do: group-single, semisync, ` +
+				"single; leave it out"},
 		{"registers of one", func(p *plan.Plan) { p.Workload.Registers = 1 },
 			"workload.registers: 1 is out of range; use 2 to 8"},
 		{"registers of a group", func(p *plan.Plan) { p.Workload.Registers, p.Workload.Topology = 2, "group-multi" },

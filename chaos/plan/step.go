@@ -530,6 +530,9 @@ func (v *validator) tamper(at string, s Step, _ depth) {
 		v.Add(at+".kind", "set workload.topology to semisync", "%q: nothing waits for a replica", t.Kind)
 	}
 	switch {
+	case t.Kind == "delete-row" && v.work.Multi():
+		v.Add(at+".kind", "use another topology", "%q: topology %q has no replicas to delete it on", t.Kind,
+			v.work.Topology)
 	case t.Kind == "lose-append" && v.work.Transactions == 0:
 		v.Add(at+".kind", "set workload.transactions", "%q: without transactions there are no lists", t.Kind)
 	case t.Kind == "lose-write" && v.work.Registers == 0:

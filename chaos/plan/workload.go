@@ -292,6 +292,8 @@ func (v *validator) database(w Workload) {
 		}
 		v.Range(more.at, more.n, 2, more.most) // One has nobody to meet.
 		switch {
+		case !w.Durable():
+			v.Add(more.at, "leave it out", "needs a database that keeps what it acknowledged")
 		case w.Replicated:
 			v.Add(more.at, "leave it out", "is for databases that are not copies")
 		case !slices.Contains(more.in, w.TopologyName()):

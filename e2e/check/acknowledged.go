@@ -160,7 +160,7 @@ type finalGroup struct {
 }
 
 // finalGroup reads the final facts; without exactly one writer among them it gives a reason, and writer is empty. Where
-// each takes writes, writer is the first.
+// each takes writes, writer is the first that has all that any of them has.
 func (r *ruling) finalGroup() finalGroup {
 	g := finalGroup{facts: map[string]*history.Event{}, has: map[string]history.GTIDs{}}
 	var writers []string
@@ -185,7 +185,12 @@ func (r *ruling) finalGroup() finalGroup {
 		}
 	}
 	slices.Sort(writers)
-	if len(writers) == 1 || len(writers) > 1 && r.trial.Plan.Workload.Multi() {
+	if r.trial.Plan.Workload.Multi() {
+		late := r.late()
+		writers = slices.DeleteFunc(writers, func(name string) bool { return late[name] != "" })
+		writers = writers[:min(len(writers), 1)]
+	}
+	if len(writers) == 1 {
 		g.writer = writers[0]
 	} else {
 		r.unknown("the group has %d writers in the end, %q: what it has is not known", len(writers), writers)

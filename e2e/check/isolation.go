@@ -7,6 +7,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check/isolation"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 // leastTxns is how many transactions of an instance must have committed: fewer hardly ever meet.
@@ -34,23 +35,43 @@ func Isolation() Check {
 
 func judgeIsolation(r *ruling) {
 	txns, events, odd := map[string][]isolation.Txn{}, map[string][]*history.Event{}, map[string]bool{}
-	for _, t := range r.txns(history.OnLists) {
+	grouped, all, audit := r.trial.Plan.Workload.Grouped(), r.txns(history.OnLists), world.Forever
+	for _, t := range all {
+		if readWhole(t.event) {
+			audit = min(audit, t.span.NotBefore)
+		}
+	}
+	if grouped {
+		r.Promise = "Transactions see of each other what their isolation level allows, and the final readers see what " +
+			"was committed."
+	}
+	for _, t := range all {
 		level, known := isolation.ParseLevel(t.Level)
 		if !known {
 			r.unknown("%s has the isolation level %q, which is not known", txnName(t.event), t.Level)
 			odd[t.instance] = true
 		}
 		begin := t.span.NotBefore
-		if r.trial.Plan.Workload.Grouped() && !readWhole(t.event) {
+		switch {
+		case !grouped:
+		case readWhole(t.event):
+			begin = audit // Final readers are not held to what another one found.
+		default:
 			begin = 0
 		}
 		txns[t.instance] = append(txns[t.instance], isolation.Txn{Level: level, Outcome: t.outcome, Begin: begin,
 			End: t.span.NotAfter, Ops: t.Ops})
 		events[t.instance] = append(events[t.instance], t.event)
 	}
-	if r.trial.Plan.Workload.TopologyName() == plan.TopologySemiSync && r.fellBack() {
-		r.unknown("semi-synchronous replication had fallen back: nothing is promised of what was committed then")
-		return
+	if r.trial.Plan.Workload.TopologyName() == plan.TopologySemiSync {
+		if r.fellBack() {
+			r.unknown("semi-synchronous replication had fallen back: nothing is promised of what was committed then")
+			return
+		}
+		if r.reopened() {
+			r.unknown("a primary began again and was replaced later: what it had not acknowledged may have been read")
+			return
+		}
 	}
 	for _, instance := range r.trial.Written(r.trial.Finally()) {
 		if txns[instance] == nil {

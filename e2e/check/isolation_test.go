@@ -154,9 +154,11 @@ func TestGroupIsolation(t *testing.T) {
 			if m.change != nil {
 				events = m.change(events)
 			}
-			events = append(events, history.Event{ID: events[len(events)-1].ID + 1, Kind: history.KindMember,
-				Source: "workload/ledger", Span: history.At(historytest.At(20)),
-				Member: &history.Member{Instance: "mysql-0", Writable: true, SemiSync: m.semiSync}})
+			for i, member := range []history.Member{{Instance: "mysql-0", Writable: true, SemiSync: m.semiSync},
+				{Instance: "mysql-2", Label: history.FinalRead, Executed: "a:1-9"}} {
+				events = append(events, history.Event{ID: events[len(events)-1].ID + 1, Kind: history.KindMember,
+					Source: "workload/ledger", Span: history.At(historytest.At(20 + float64(i))), Member: &member})
+			}
 			expect(t, result(t, history.History{Events: events}, "isolation"), m.want, m.says)
 		})
 	}

@@ -46,11 +46,11 @@ func judgeRegisters(r *ruling) {
 				continue
 			case a.Write && t.outcome != history.StageOK:
 				op.span.NotAfter = world.Forever
-			case !a.Write:
+			case !a.Write && len(a.Read) > 0:
+				op.value = a.Read[0]
+			}
+			if !a.Write && t.event.Op.Client != history.Auditor {
 				reads[t.instance]++
-				if len(a.Read) > 0 {
-					op.value = a.Read[0]
-				}
 			}
 			at := register{t.instance, a.Key}
 			ops[at] = append(ops[at], op)

@@ -42,8 +42,8 @@ func judgeIsolation(r *ruling) {
 		}
 	}
 	if grouped {
-		r.Promise = "Transactions see of each other what their isolation level allows, and the final readers see what " +
-			"was committed."
+		r.Promise = "Transactions see of each other what their isolation level allows, and the final readers see " +
+			"what was committed."
 	}
 	for _, t := range all {
 		level, known := isolation.ParseLevel(t.Level)

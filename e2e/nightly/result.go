@@ -24,7 +24,7 @@ type Attempt struct {
 	Started time.Time     `json:"started"`         // UTC.
 	Seconds float64       `json:"seconds"`         // Without the making of a cluster.
 
-	// Goroutines of the harness after the trial, 0 if it did not end: a soak shows by them that nothing is left running.
+	// Goroutines of the harness after the trial, 0 if it did not end. They show what a soak leaves behind.
 	Goroutines int `json:"goroutines,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -165,11 +166,15 @@ func (t *tracer) operations() {
 		if e := op.Answer; e != nil {
 			to, stage, why = e.Span.NotAfter, e.Op.Stage, e.Op.Error
 		}
-		process, ok := instances[o.Instance]
+		of := o.Instance
+		if o.Client == history.Auditor { // Of a group each instance has one.
+			of = cmp.Or(o.By, of)
+		}
+		process, ok := instances[of]
 		if !ok {
 			process = traceClients + len(instances)
-			instances[o.Instance] = process
-			t.named(process, "clients of "+o.Instance)
+			instances[of] = process
+			t.named(process, "clients of "+of)
 		}
 		from := t.at(op.Sent.Span.NotBefore)
 		e := traceEvent{Name: string(o.F), Category: string(stage), Phase: "X", Time: from, Lasts: t.at(to) - from,

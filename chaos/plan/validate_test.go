@@ -95,6 +95,12 @@ func mistakes() []mistake {
 			`workload.registers: topology "group-multi" promises nothing of it; these do: single; leave it out`},
 		{"transfers of copies", func(p *plan.Plan) { p.Workload.Transfers, p.Workload.Replicated = 2, true },
 			"workload.transfers: is for databases that are not copies; leave it out"},
+		{"transfers that may be lost", func(p *plan.Plan) {
+			never := 0
+			p.Workload.Transfers, p.Workload.SyncBinlog = 2, &never
+		}, "workload.transfers: needs a database that keeps what it acknowledged; leave it out"},
+		{"row of many writers", func(p *plan.Plan) { p.Workload.Topology = "group-multi" },
+			`steps[5].tamper.kind: "delete-row": topology "group-multi" has no replicas to delete it on`},
 		{"write without registers", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "lose-write" },
 			`steps[5].tamper.kind: "lose-write": there are no registers; set workload.registers`},
 		{"money without accounts", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "lose-money" },

@@ -79,7 +79,7 @@ func (r *ruling) late() map[string]string {
 }
 
 // enough adds a reason for each instance with fewer reads than least by clients, and for each whose end was not read.
-// Counts are by who answered, or of a group as a whole.
+// Counts are by who answered.
 func (r *ruling) enough(what string, least int, counts map[string]int, txns []txn, read string) {
 	for _, instance := range r.trial.Instances(r.trial.Finally()) {
 		if counts[instance] < least {

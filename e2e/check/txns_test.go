@@ -317,7 +317,7 @@ func TestGroupBalances(t *testing.T) {
 			"found 493 in all accounts together, and there are 500 (mysql-2)"},
 		{"an acknowledged transfer is lost", plan.TopologySemiSync, "mysql-1", 100, 1, true, same, check.Fail,
 			"In the end the accounts of mysql-1 hold"},
-		{"every instance is late or lost", plan.TopologySemiSync, "mysql-1", 100, 1, true, late, check.Fail,
+		{"one is late, and a transfer is lost", plan.TopologySemiSync, "mysql-1", 100, 1, true, late, check.Fail,
 			"In the end the accounts of mysql-0 hold"},
 		{"one is late", plan.TopologySemiSync, "mysql-1", 100, 0, true, late, check.Unknown,
 			"what the final reader of mysql-1 found does not count: it lacked transactions a:9"},

@@ -50,6 +50,7 @@ type WorkloadFile struct {
 	Replicas    int        `json:"replicas"`
 	Start       int        `json:"start,omitempty"`     // The first ordinal.
 	Parallel    bool       `json:"parallel,omitempty"`  // Its podManagementPolicy is Parallel.
+	Topology    string     `json:"topology,omitempty"`  // See Workload.Topology.
 	Manifests   string     `json:"manifests,omitempty"` // A file or a folder, relative to the workload file.
 	Container   string     `json:"container,omitempty"`
 	Port        int        `json:"port"`
@@ -81,6 +82,7 @@ func DecodeWorkload(data []byte) (WorkloadFile, error) {
 func (f WorkloadFile) workload(manifests string) Workload {
 	return Workload{
 		Name: ExternalName, StatefulSet: f.StatefulSet, Replicas: f.Replicas, Start: f.Start, Parallel: f.Parallel,
+		Topology: f.Topology,
 		Clients: or(f.Data.Clients, 1), Interval: or(f.Data.Interval, Duration(100*time.Millisecond)),
 		QuietRows: or(f.Data.QuietRows, 100), Storage: StorageCluster,
 		External: &External{
@@ -91,9 +93,13 @@ func (f WorkloadFile) workload(manifests string) Workload {
 }
 
 // Put replaces the workload of a plan by that of f; manifests are the text of f.Manifests. The steps stay, so the
-// plan's workload must have as many replicas and no special options. Its error is FieldErrors.
+// plan's workload must have as many replicas and no special options but those of a group of the same topology. Its
+// error is FieldErrors.
 func (f WorkloadFile) Put(p Plan, manifests string) (Plan, error) {
 	var errs FieldErrors
+	if p.Workload.Grouped() && p.Workload.TopologyName() == f.Topology { // What else it has is for databases of ours.
+		p.Workload.Topology, p.Workload.Transactions, p.Workload.Transfers = "", 0, 0
+	}
 	special := SetFields(p.Workload)
 	maps.DeleteFunc(special, func(name string, _ any) bool {
 		return slices.Contains([]string{"name", "statefulSet", "replicas", "fileSystem", "volumeMiB", "clients",
@@ -118,6 +124,7 @@ func (v *validator) external(at, data string) {
 	v.name(at+"statefulSet", w.StatefulSet)
 	v.Range(at+"replicas", w.Replicas, 1, MaxReplicas)
 	v.Range(at+"start", w.Start, 0, MaxOrdinal)
+	v.topology(at, w)
 	v.Range(data+"clients", w.Clients, 1, MaxClients)
 	v.Range(data+"quietRows", w.QuietRows, 1, MaxRows/100) // Each is a call of the program.
 	if w.Interval <= 0 || w.Interval.D() > time.Minute {
@@ -181,8 +188,8 @@ func (v *validator) externalPlan() {
 	v.external("workload.", "workload.")
 	v.where("workload.external.namespace", w.External.Namespace, w.External.Manifests)
 	v.OneOf("workload.storage", "storage", w.Storage, StorageCluster)
-	v.only("workload", w, []string{"name", "statefulSet", "replicas", "start", "parallel", "clients", "interval",
-		"quietRows", "storage", "external"}, "is for workloads of Seatrial's own")
+	v.only("workload", w, []string{"name", "statefulSet", "replicas", "start", "parallel", "topology", "clients",
+		"interval", "quietRows", "storage", "external"}, "is for workloads of Seatrial's own")
 }
 
 // spares refuses a step that would damage a workload that is not Seatrial's.

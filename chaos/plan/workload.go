@@ -303,10 +303,7 @@ func (v *validator) database(w Workload) {
 	}
 	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)
 	v.Range("workload.syncBinlog", w.SyncLog(), 0, 1)
-	v.OneOf("workload.topology", "topology", w.TopologyName(), Topologies()...)
-	if w.Grouped() && w.Replicas < leastGrouped {
-		v.Add("workload.replicas", "use 3 or more", fewGrouped, w.Replicas, w.Topology)
-	}
+	v.topology("workload.", w)
 	if top := w.TopologyName(); w.ManualFailover && top != TopologyAsync && top != TopologySemiSync {
 		v.Add("workload.manualFailover", "leave it out", "topology %q has no promoter that fails over", top)
 	}
@@ -316,6 +313,14 @@ func (v *validator) database(w Workload) {
 	if w.Replicated && w.Replicas < 2 {
 		v.Add("workload.replicated", "leave it out, or use workload.replicas: 2", "%d replicas: there is no copy",
 			w.Replicas)
+	}
+}
+
+// topology checks how the databases belong together; at is the path of the fields.
+func (v *validator) topology(at string, w Workload) {
+	v.OneOf(at+"topology", "topology", w.TopologyName(), Topologies()...)
+	if w.Grouped() && w.Replicas < leastGrouped {
+		v.Add(at+"replicas", "use 3 or more", fewGrouped, w.Replicas, w.Topology)
 	}
 }
 

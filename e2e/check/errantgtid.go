@@ -12,6 +12,7 @@ func ErrantGTID() Check {
 			"writer's place without passing them on",
 		Unit:    "instances compared with the writer",
 		Applies: grouped,
+		Lacks:   uncounted,
 		judge: func(r *ruling) {
 			g := r.finalGroup()
 			if g.writer == "" {

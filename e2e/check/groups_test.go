@@ -198,6 +198,65 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestGroupOfOthers: of a group that is not Seatrial's, nobody tells who was made the primary, and a data client may not
+// say which transactions an instance has.
+func TestGroupOfOthers(t *testing.T) {
+	external := edit(kind(history.KindPlan), func(e *history.Event) {
+		p := historytest.SmokePlan()
+		w := p.Workload
+		p.Workload = plan.Workload{Name: plan.ExternalName, StatefulSet: w.StatefulSet, Replicas: w.Replicas,
+			Clients: w.Clients, Interval: w.Interval, QuietRows: w.QuietRows, Storage: plan.StorageCluster,
+			Topology: plan.TopologySemiSync,
+			External: &plan.External{Manifests: "x", Port: 1, Command: []string{"true"}}}
+		p.Steps = slices.DeleteFunc(p.Steps, func(s plan.Step) bool { return s.Do == plan.ActionScale })
+		plan.Number(p.Steps)
+		e.Plan, _ = json.Marshal(p)
+	})
+	unseen := then(drop(kind(history.KindPromotion)), drop(kind(history.KindMember)))
+	again := edit(op(history.OpInsert, history.StageOK, "mysql", 9), func(e *history.Event) { e.Op.By = "mysql-0" })
+	uncounted := editAll(kind(history.KindMember), func(e *history.Event) { e.Member.Executed = "" })
+	differs := edit(sum("mysql-2"), func(e *history.Event) { e.Checksum.RowHash = "other" })
+	final := history.FinalRead
+	for _, c := range []struct {
+		name, check string
+		change      func([]history.Event) []history.Event
+		want        check.Verdict
+		says        string
+	}{
+		{"sound", "one-writer", external, check.Pass, ""},
+		{"there and back unseen", "one-writer", then(external, unseen, again), check.Unknown,
+			"mysql-0 acknowledged, then mysql-1, then mysql-0 again"},
+		{"there and back at once", "one-writer", then(external, unseen, again,
+			editAll(func(e *history.Event) bool { return e.Kind == history.KindOp && e.Op.Seq > 5 },
+				func(e *history.Event) { // Within 0.5 s after the last one of mysql-0.
+					at := 15.1 + 0.1*float64(e.Op.Seq-5)
+					if e.Op.Stage != history.StageInvoke {
+						at += 0.05
+					}
+					e.Span = history.At(historytest.At(at))
+				})), check.Fail, "Two instances acknowledged at once"},
+		{"sound", "in-sync", external, check.Pass, ""},
+		{"uncounted", "in-sync", then(external, uncounted), check.Pass, ""},
+		{"other rows", "in-sync", then(external, differs), check.Fail, "though it has all its transactions"},
+		{"other rows, uncounted", "in-sync", then(external, uncounted, differs), check.Fail,
+			"the writer, 60 s after the clients had stopped"},
+		{"other rows, uncounted, not waited for", "in-sync", then(external, uncounted, differs,
+			edit(member(final, "mysql-2"), func(e *history.Event) { e.Member.Waited = 2 })), check.Unknown,
+			"mysql-2 had other rows in table ledger when it was waited for no longer than 2 s"},
+		{"sound", "errant-gtid", external, check.Pass, ""},
+		{"uncounted", "acknowledged", then(external, uncounted), check.Pass, ""},
+	} {
+		t.Run(c.check+"/"+strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			events := c.change(failover(plan.TopologySemiSync))
+			expect(t, result(t, history.History{Events: events}, c.check), c.want, c.says)
+		})
+	}
+	all := check.Run(history.History{Events: then(external, uncounted)(failover(plan.TopologySemiSync))}, check.All())
+	if !slices.ContainsFunc(all.NotJudged, func(u check.Unjudged) bool { return u.Check == "errant-gtid" }) {
+		t.Error("errant-gtid is judged without one transaction that is told")
+	}
+}
+
 // TestLostRowsOfAsyncAreCounted holds that what is allowed is told.
 func TestLostRowsOfAsyncAreCounted(t *testing.T) {
 	events := editAll(rowsOf("mysql-1", 1), func(e *history.Event) { e.Rows.Rows = e.Rows.Rows[:7] })(

@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 )
+
+// thereAndBack is less than any two changes of the primary take, each of which ends the writes to one and has the other
+// catch up first. Only the acts of our own promoter are known.
+const thereAndBack = history.Time(time.Second)
 
 // OneWriter judges who acknowledged when: after another instance has acknowledged, the first must not, unless it was
 // made the primary again in between.
@@ -50,6 +55,13 @@ func judgeOneWriter(r *ruling) {
 			other := last[by]
 			if !again || by == now.by || !before.span.CertainlyBefore(other.span) ||
 				!other.span.CertainlyBefore(now.span) || r.stepped(now.by, before.span.NotAfter, now.span.NotBefore) {
+				continue
+			}
+			if r.trial.Plan.Workload.External != nil && now.span.NotAfter-before.span.NotAfter > thereAndBack {
+				if r.first(now.by, by, "not seen") {
+					r.unknown("%s acknowledged, then %s, then %s again: whether it was made the primary again was not "+
+						"seen", now.by, by, now.by)
+				}
 				continue
 			}
 			if r.first(now.by, by) {

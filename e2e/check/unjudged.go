@@ -1,6 +1,11 @@
 package check
 
-import "github.com/seatrial/seatrial/e2e/world"
+import (
+	"slices"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/world"
+)
 
 // Unjudged is a promise that was not judged, because an external workload gives no evidence of it.
 type Unjudged struct {
@@ -17,7 +22,18 @@ const (
 	noProcess  = "which process serves the data is known of Seatrial's own databases alone"
 	noWitness  = "no writer of Seatrial's is beside the data"
 	noLocal    = "the rule is one of Seatrial's own local volumes"
+	noGTIDs    = "the data client does not say which transactions an instance has (member.executed)"
 )
+
+// uncounted is the Check.Lacks of a check of GTIDs.
+func uncounted(t *world.Trial) string {
+	if t.Plan.Workload.External == nil || !t.Plan.Workload.Grouped() || slices.ContainsFunc(t.Of(history.KindMember), func(e *history.Event) bool {
+		return e.Member.Executed != ""
+	}) {
+		return ""
+	}
+	return noGTIDs
+}
 
 // ofOwn returns the Check.Lacks of a check that has evidence only for Seatrial's own workloads and storage.
 func ofOwn(why string) func(*world.Trial) string {

@@ -73,14 +73,15 @@ func (j *setJudge) identify(p, old *world.PodState) {
 const catchUp = 15 * time.Second
 
 // goesBack says what in the status of a pod makes the transition from an earlier state impossible, "" if it is
-// possible.
+// possible. A pod with init containers is Pending again while they run in a new sandbox, as after a reboot
+// (kubernetes/kubernetes#127793).
 func (j *setJudge) goesBack(p, old *world.PodState) string {
 	switch {
 	case old.Status.Over && !p.Status.Over:
 		return "it had succeeded or failed, and had not"
 	case p.Status.Ready && !p.Status.Running:
 		return "it is Ready and not Running"
-	case old.Status.Running && !p.Status.Running && !p.Status.Over:
+	case old.Status.Running && !p.Status.Running && !p.Status.Over && len(p.Status.InitContainerStatuses) == 0:
 		return "it had been Running, and not yet"
 	}
 	before := history.Span{NotBefore: p.Event.Span.NotBefore.Add(-catchUp), NotAfter: p.Event.Span.NotAfter}

@@ -586,6 +586,26 @@ func promotedEarly() history.History {
 	return h
 }
 
+// TestPendingAgain: a pod that was Running is Pending again only while its init containers run once more.
+func TestPendingAgain(t *testing.T) {
+	for more, want := range map[string]check.Verdict{
+		"": check.Unknown, `,"initContainerStatuses":[{"name":"init"}]`: check.Pass,
+	} {
+		h := three(spec{}, func(*web) {})()
+		h.Events = then(edit(object("pods", "web-1", 1), rewrite(`"phase":"Pending"`, `"phase":"Running"`)),
+			edit(object("pods", "web-1", 2), func(e *history.Event) {
+				rewrite(`"status":"True"`, `"status":"False"`)(e)
+				rewrite(`09:00:13Z`, `09:00:00Z`)(e)
+				rewrite(`"phase":"Running"`, `"phase":"Pending"`+more)(e)
+			}))(h.Events)
+		says := ""
+		if want == check.Unknown {
+			says = "it had been Running, and not yet"
+		}
+		expect(t, result(t, h, "set-identity"), want, says)
+	}
+}
+
 // TestASecondPodOfOneIdentity makes a pod by hand beside those of a StatefulSet.
 func TestASecondPodOfOneIdentity(t *testing.T) {
 	for _, tc := range []struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 func workloadFields() [][2]string {
 	return [][2]string{
 		{"namespace", `"shop"`}, {"statefulSet", `"db"`}, {"replicas", `3`}, {"start", `0`}, {"parallel", `false`},
+		{"topology", `"single"`},
 		{"container", `"db"`}, {"port", `5432`}, {"secret.name", `"login"`}, {"secret.userKey", `"u"`},
 		{"secret.passwordKey", `"p"`}, {"data.command", `["true", "--fast"]`}, {"data.clients", `2`},
 		{"data.interval", `"20ms"`}, {"data.quietRows", `5`},
@@ -106,6 +108,34 @@ func TestWorkloadFilesAreTakenOrRefusedByField(t *testing.T) {
 		}
 	})
 	t.Logf("%d refused", refused)
+}
+
+// TestGroupScenarios: the trials of a topology take a workload file of that topology and no other, and no group is left
+// without a majority.
+func TestGroupScenarios(t *testing.T) {
+	for scenario, legal := range map[string][]string{
+		"smoke":                           {"", "single"}, // It scales to one.
+		"topology-semisync-primary-cut":   {"semisync"},
+		"topology-async-calm":             {"async"},
+		"topology-group-multi-member-cut": {"group-multi"},
+	} {
+		for _, topology := range []string{"", "single", "async", "semisync", "group-single", "group-multi"} {
+			p, err := makePlan(scenario, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := plan.WorkloadFile{Namespace: "shop", StatefulSet: "db", Replicas: 3, Port: 1, Topology: topology,
+				Data: plan.DataClient{Command: []string{"true"}}}
+			p, err = f.Put(p, "")
+			if err == nil {
+				err = trial.Validate(trial.AllParts(), p)
+			}
+			if want := slices.Contains(legal, topology); (err == nil) != want ||
+				err != nil && !strings.Contains(err.Error(), "topology") {
+				t.Errorf("%s with topology %q: %v, want it taken: %v", scenario, topology, err, want)
+			}
+		}
+	}
 }
 
 func TestWorkloadRefusals(t *testing.T) {

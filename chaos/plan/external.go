@@ -83,7 +83,7 @@ func (f WorkloadFile) workload(manifests string) Workload {
 	return Workload{
 		Name: ExternalName, StatefulSet: f.StatefulSet, Replicas: f.Replicas, Start: f.Start, Parallel: f.Parallel,
 		Topology: f.Topology,
-		Clients: or(f.Data.Clients, 1), Interval: or(f.Data.Interval, Duration(100*time.Millisecond)),
+		Clients:  or(f.Data.Clients, 1), Interval: or(f.Data.Interval, Duration(100*time.Millisecond)),
 		QuietRows: or(f.Data.QuietRows, 100), Storage: StorageCluster,
 		External: &External{
 			Namespace: f.Namespace, Manifests: manifests, Container: f.Container, Port: f.Port, Secret: f.Secret,

@@ -9,19 +9,81 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// topologies are the trials of a group of databases, each topology with each trouble. The first instance is the first
-// primary; where each takes writes, it is a member like the others. Each is on a node of its own, so that a fault of a
-// node concerns one.
-func topologies() []plan.Scenario {
-	none := func() []plan.Step { return nil }
-	// The kubelet starts a container again after a second: the primary may be back before anybody replaces it.
-	killed := func() []plan.Step { return []plan.Step{Within("container-kill", 0, 4*time.Minute, Load(40))} }
-	// The node stays down until the group has acknowledged without it.
-	crashed := func() []plan.Step { return []plan.Step{Within("node-crash", 0, 4*time.Minute, Load(40))} }
-	cut := func() []plan.Step { return []plan.Step{Within("node-partition", 0, 5*time.Minute, Load(40))} }
-	scaled := func() []plan.Step {
-		return []plan.Step{Scale(3), Load(60), Checksum("three"), Scale(5), Load(60), Checksum("five"), Scale(3)}
+// trouble is what a group of databases meets.
+type trouble struct {
+	name, summary string
+	replicas      int
+	steps         []plan.Step
+	not           []string             // Topologies that are not tried so.
+	alone         []plan.Step          // Of TopologyAsync, in place of steps.
+	change        func(*plan.Workload) // Nil for nothing.
+}
+
+// groupTroubles are those of every topology. The first instance is the first primary; where each takes writes, it is a
+// member like the others. Each is on a node of its own, so that a fault of a node concerns one.
+//
+// A promoter refuses to replace an asynchronous primary unless it is shown to have ended, which nobody can whose node is
+// away. It goes on alone, or comes back: nothing that needs another primary is demanded during its fault.
+func groupTroubles() []trouble {
+	const bound = 5 * time.Minute
+	first := 0
+	// What keeps the primary away lasts until the group has acknowledged without it.
+	without := func(fault string, during ...plan.Step) []plan.Step {
+		return []plan.Step{Within(fault, 0, bound, append(during, Load(40))...)}
 	}
+	brief := func(fault string, hold time.Duration) []plan.Step {
+		return []plan.Step{Fault(fault, 0, hold, bound)}
+	}
+	async := []string{plan.TopologyAsync}
+	groups := []string{plan.TopologyGroup, plan.TopologyMulti}
+	return []trouble{
+		{name: "calm", summary: "No fault.", replicas: 3},
+		// The kubelet starts a container again after a second: the primary may be back before anybody replaces it.
+		{name: "primary-killed", replicas: 3, steps: without("container-kill"),
+			summary: "The primary is killed under load; it comes back or is replaced."},
+		{name: "primary-frozen", replicas: 3, steps: without("container-freeze"),
+			alone:   brief("container-freeze", 10*time.Second),
+			summary: "The primary is frozen under load, and goes on later."},
+		{name: "primary-rebooted", replicas: 3, steps: brief("node-reboot", 5*time.Second),
+			summary: "The node of the primary reboots under load."},
+		{name: "primary-crashed", replicas: 3, steps: without("node-crash"), not: async,
+			summary: "The node of the primary crashes, and boots when the group has gone on."},
+		{name: "primary-crashed-kubelet-killed", replicas: 3, not: async,
+			steps: without("node-crash", Fault("kubelet-kill", 1, time.Second, 2*time.Minute)),
+			summary: "The node of the primary crashes, and the kubelet of another instance is killed before the group " +
+				"has gone on."},
+		{name: "primary-power-lost", replicas: 3, steps: without("power-loss"), not: async,
+			summary: "The node of the primary loses its power under load, and what was not synced there is lost."},
+		{name: "power-lost", replicas: 3, steps: brief("power-loss", time.Second), not: groups,
+			change:  func(w *plan.Workload) { w.Pinned, w.Parallel = true, true },
+			summary: "The node of all instances loses its power under load, and what was not synced there is lost."},
+		{name: "primary-full", replicas: 3, steps: brief("volume-full", 15*time.Second),
+			summary: "The volume of the primary is full for 15 s under load."},
+		{name: "primary-cut", replicas: 3, steps: without("node-partition"),
+			alone:   brief("node-partition", 20*time.Second),
+			summary: "The node of the primary is cut off under load; clients on both sides write on."},
+		{name: "replica-lost", replicas: 3, steps: lost(1), summary: "The claim of a replica is deleted under load, and " +
+			"its pod: it begins again without data."},
+		{name: "primary-lost", replicas: 3, steps: lost(first), not: async,
+			summary: "The claim of the primary is deleted under load, and its pod: it begins again without data."},
+		{name: "updated", replicas: 3, summary: "A rolling update under load, the last pod first as a canary.",
+			steps: []plan.Step{partition(2), update("v2"), Load(60), Checksum("canary"), partition(0, Load(30)),
+				Load(30)}},
+		{name: "scaled", replicas: 5, summary: "Five are scaled to three, to five, and to three again, under load.",
+			steps: []plan.Step{Scale(3), Load(60), Checksum("three"), Scale(5), Load(60), Checksum("five"), Scale(3)}},
+	}
+}
+
+// lost takes the volume of an instance away for good.
+func lost(ordinal int) []plan.Step {
+	return []plan.Step{
+		{Do: plan.ActionDeleteClaim, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)},
+		deletePod(ordinal), settled(), Load(60), Checksum("again"),
+	}
+}
+
+// topologies are the trials of a group of databases, each topology with each trouble.
+func topologies() []plan.Scenario {
 	var all []plan.Scenario
 	for _, topology := range []struct{ name, summary string }{
 		{plan.TopologyAsync, "A group of databases, asynchronous replication, a promoter."},
@@ -29,36 +91,25 @@ func topologies() []plan.Scenario {
 		{plan.TopologyGroup, "A group of databases, group replication with one primary."},
 		{plan.TopologyMulti, "A group of databases, group replication in which each takes writes."},
 	} {
-		// A promoter refuses to replace an asynchronous primary that it cannot reach, which goes on alone.
-		troubles := []struct {
-			name, summary string
-			replicas      int
-			steps         func() []plan.Step
-		}{
-			{"calm", "No fault.", 3, none},
-			{"primary-killed", "The primary is killed under load; it comes back or is replaced.", 3, killed},
-			{"primary-crashed", "The node of the primary crashes, and boots when the group has gone on.", 3, crashed},
-			{"primary-cut", "The node of the primary is cut off under load; clients on both sides write on.", 3, cut},
-			{"scaled", "Five are scaled to three, to five, and to three again, under load.", 5, scaled},
-		}
-		if topology.name == plan.TopologyAsync {
-			// Nobody can prove that a primary has ended whose node is away: none is promoted. During a crash nothing
-			// would be acknowledged, which shows nothing; a primary that is cut off goes on for clients on its side.
-			troubles[3].steps = func() []plan.Step {
-				return []plan.Step{Fault("node-partition", 0, 20*time.Second, 5*time.Minute)}
+		for _, trouble := range groupTroubles() {
+			if slices.Contains(trouble.not, topology.name) {
+				continue
 			}
-			troubles = slices.Delete(troubles, 2, 3)
-		}
-		if topology.name == plan.TopologyGroup || topology.name == plan.TopologyMulti {
-			// Its members decide by themselves: a cut from the control plane alone is none for them.
-			troubles[3].summary = "The nodes of the primary and of another instance are cut off from each other " +
-				"under load; both reach the third."
-			troubles[3].steps = func() []plan.Step {
-				return []plan.Step{With(Within("node-isolate", 0, 5*time.Minute, Load(40)), plan.Params{"peer": 1})}
+			if topology.name == plan.TopologyAsync && trouble.alone != nil {
+				trouble.steps = trouble.alone
 			}
-		}
-		for _, trouble := range troubles {
+			decides := topology.name == plan.TopologyGroup || topology.name == plan.TopologyMulti
+			if decides && trouble.name == "primary-cut" {
+				// Its members decide by themselves: a cut from the control plane alone is none for them.
+				trouble.summary = "The nodes of the primary and of another instance are cut off from each other " +
+					"under load; both reach the third."
+				trouble.steps = []plan.Step{With(Within("node-isolate", 0, 5*time.Minute, Load(40)),
+					plan.Params{"peer": 1})}
+			}
 			if topology.name == plan.TopologyMulti {
+				if trouble.name == "replica-lost" { // It has none.
+					continue
+				}
 				trouble.name = strings.Replace(trouble.name, "primary", "member", 1)
 				trouble.summary = strings.NewReplacer("The primary is", "A member is",
 					"; it comes back or is replaced", "; the others go on", "the primary", "a member").
@@ -68,10 +119,16 @@ func topologies() []plan.Scenario {
 				Name:    "topology-" + topology.name + "-" + trouble.name,
 				Summary: topology.summary + " " + trouble.summary,
 				Build: func(r *rand.Rand) plan.Plan {
-					p := inGroup(r, trouble.replicas, topology.name, trouble.steps()...)
+					p := inGroup(r, trouble.replicas, topology.name, trouble.steps...)
 					p.Workload.Transfers = 4
 					if topology.name == plan.TopologySemiSync || topology.name == plan.TopologyGroup {
 						p.Workload.Transactions = 4
+					}
+					if trouble.change != nil {
+						trouble.change(&p.Workload)
+					}
+					if strings.HasSuffix(trouble.name, "-kubelet-killed") {
+						p.Bounds.MaxNodes = 2
 					}
 					return p
 				},
@@ -85,8 +142,8 @@ func topologies() []plan.Scenario {
 		Expect:  "FAIL",
 		Finding: plan.Sign{Check: "acknowledged", Says: "is lost"},
 		Build: func(r *rand.Rand) plan.Plan {
-			lost := tamper(plan.Tamper{Kind: "delete-row"})
-			return inGroup(r, 3, plan.TopologySemiSync, slices.Insert(crashed(), 0, lost)...)
+			return inGroup(r, 3, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}),
+				Within("node-crash", 0, 4*time.Minute, Load(40)))
 		},
 	})
 }

@@ -14,6 +14,9 @@ import (
 // catch up first. Only the acts of our own promoter are known.
 const thereAndBack = history.Time(time.Second)
 
+// maxChanges bounds the changes of the writer that are told.
+const maxChanges = 5
+
 // OneWriter judges who acknowledged when: after another instance has acknowledged, the first must not, unless it was
 // made the primary again in between.
 //
@@ -74,9 +77,19 @@ func judgeOneWriter(r *ruling) {
 		}
 		last[now.by] = now
 	}
-	writers := keys(last)
-	if len(writers) > 1 {
-		r.note("%d instances acknowledged in turn: %q", len(writers), writers)
+	changes := 0
+	for i := 1; i < len(acks); i++ {
+		before, now := acks[i-1], acks[i]
+		if before.by == now.by {
+			continue
+		}
+		if changes++; changes <= maxChanges {
+			r.note("%s acknowledged at %s, %s after the last acknowledgement of %s", now.by,
+				r.clock(now.span.NotAfter), now.span.NotAfter.Sub(before.span.NotAfter).Round(time.Millisecond), before.by)
+		}
+	}
+	if changes > maxChanges {
+		r.note("%d changes of the writer, of which the first %d are told", changes, maxChanges)
 	}
 }
 

@@ -6,21 +6,15 @@ package etcd_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/trialtest"
+	"github.com/seatrial/seatrial/examples/hostpath"
 )
 
 const class = "example"
@@ -55,7 +49,13 @@ func TestTrial(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	volumes(t, c)
+	config, err := c.ClientConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hostpath.Make(t.Context(), config, class, 3, "64Mi"); err != nil {
+		t.Fatal(err)
+	}
 	result, err := c.Run(t.Context(), "smoke")
 	if err != nil {
 		t.Fatal(err)
@@ -76,47 +76,4 @@ func etcdImage(t *testing.T) string {
 	}
 	t.Fatal("the default version is not pinned")
 	return ""
-}
-
-// volumes makes a StorageClass and three volumes on each worker: kind clusters of Seatrial have no provisioner.
-func volumes(t *testing.T, c *trialtest.Cluster) {
-	t.Helper()
-	config, err := c.ClientConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	late := storagev1.VolumeBindingWaitForFirstConsumer
-	_, err = kube.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: class},
-		Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &late,
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{
-		LabelSelector: "!node-role.kubernetes.io/control-plane"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := corev1.HostPathDirectoryOrCreate
-	for i := range 3 * len(nodes.Items) {
-		name := fmt.Sprintf("etcd-example-%d", i)
-		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		v.Spec.StorageClassName, v.Spec.AccessModes = class, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-		v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}
-		v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/" + name, Type: &made}
-		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
-				Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn,
-				Values: []string{nodes.Items[i/3].Name},
-			}}}},
-		}}
-		if _, err := kube.CoreV1().PersistentVolumes().Create(t.Context(), v, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

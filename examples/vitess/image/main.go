@@ -6,8 +6,11 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,8 +19,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-
-	"github.com/seatrial/seatrial/tools/offline/layers"
 )
 
 // What is built, and the name of the image.
@@ -48,26 +49,38 @@ func write(ctx context.Context, base, out string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // In the temporary directory.
-	var files []layers.File
+	var layer bytes.Buffer
+	files := tar.NewWriter(&layer)
 	for _, program := range []string{"mysqlctld", "vttablet", "vtorc", "vtctldclient"} {
 		if err := build(ctx, dir, program); err != nil {
 			return fmt.Errorf("build %s: %w", program, err)
 		}
-		files = append(files, layers.File{Name: "usr/bin/" + program, Mode: 0o755, Path: filepath.Join(dir, program)})
+		text, err := os.ReadFile(filepath.Join(dir, program))
+		if err != nil {
+			return err
+		}
+		header := &tar.Header{Name: "usr/bin/" + program, Mode: 0o755, Size: int64(len(text)), Format: tar.FormatPAX}
+		if err := files.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := files.Write(text); err != nil {
+			return err
+		}
+	}
+	if err := files.Close(); err != nil {
+		return err
 	}
 	image, err := tarball.ImageFromPath(base, nil)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", base, err)
 	}
-	file := filepath.Join(dir, "layer.tar")
-	if err := layers.WriteFile(file, files); err != nil {
-		return err
-	}
-	layer, err := tarball.LayerFromFile(file)
+	added, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
+	})
 	if err != nil {
-		return fmt.Errorf("read layer: %w", err)
+		return fmt.Errorf("make layer: %w", err)
 	}
-	if image, err = mutate.AppendLayers(image, layer); err != nil {
+	if image, err = mutate.AppendLayers(image, added); err != nil {
 		return fmt.Errorf("add layer: %w", err)
 	}
 	named, err := name.NewTag(tag)

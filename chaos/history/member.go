@@ -6,7 +6,7 @@ type Member struct {
 	Instance string `json:"instance"`
 	Label    string `json:"label,omitempty"` // FinalRead after the clients had stopped; empty while they wrote.
 	Server   string `json:"server,omitempty"`
-	Writable bool   `json:"writable,omitempty"` // super_read_only is off.
+	Writable bool   `json:"writable,omitempty"` // It takes writes: super_read_only is off.
 	Executed string `json:"executed,omitempty"` // @@gtid_executed, see ParseGTIDs.
 	// SemiSync says that commits wait for a replica, of a source (Rpl_semi_sync_source_status); Unacked counts those
 	// that did not (Rpl_semi_sync_source_no_tx).

@@ -45,23 +45,26 @@ func (s SecretRef) Keys() (user, password string) {
 
 // WorkloadFile is what a user says of a StatefulSet in a file.
 type WorkloadFile struct {
-	Namespace   string     `json:"namespace,omitempty"`
-	StatefulSet string     `json:"statefulSet"`
-	Replicas    int        `json:"replicas"`
-	Start       int        `json:"start,omitempty"`     // The first ordinal.
-	Parallel    bool       `json:"parallel,omitempty"`  // Its podManagementPolicy is Parallel.
-	Topology    string     `json:"topology,omitempty"`  // See Workload.Topology.
-	Manifests   string     `json:"manifests,omitempty"` // A file or a folder, relative to the workload file.
-	Container   string     `json:"container,omitempty"`
-	Port        int        `json:"port"`
-	Secret      *SecretRef `json:"secret,omitempty"`
-	Data        DataClient `json:"data"`
+	Namespace   string `json:"namespace,omitempty"`
+	StatefulSet string `json:"statefulSet"`
+	Replicas    int    `json:"replicas"`
+	Start       int    `json:"start,omitempty"`    // The first ordinal.
+	Parallel    bool   `json:"parallel,omitempty"` // Its podManagementPolicy is Parallel.
+	// Topology is how its pods belong together: single (also when left out), or async, semisync, group-single or
+	// group-multi, if they are one database.
+	Topology  string     `json:"topology,omitempty"`
+	Manifests string     `json:"manifests,omitempty"` // A file or a folder, relative to the workload file.
+	Container string     `json:"container,omitempty"`
+	Port      int        `json:"port"`
+	Secret    *SecretRef `json:"secret,omitempty"`
+	Data      DataClient `json:"data"`
 }
 
 // DataClient is how rows are written and read back.
 type DataClient struct {
-	Command   []string  `json:"command"`
-	Clients   *int      `json:"clients,omitempty"`   // For each instance; 1 when left out.
+	Command []string `json:"command"`
+	// Clients is for each instance, 1 when left out; or for the group, 2, or as many as replicas where each takes writes.
+	Clients   *int      `json:"clients,omitempty"`
 	Interval  *Duration `json:"interval,omitempty"`  // Between two writes of a client; 100ms when left out.
 	QuietRows *int      `json:"quietRows,omitempty"` // Written first and never again; 100 when left out.
 }
@@ -80,16 +83,24 @@ func DecodeWorkload(data []byte) (WorkloadFile, error) {
 
 // workload is the workload of a plan, with the manifests as text.
 func (f WorkloadFile) workload(manifests string) Workload {
-	return Workload{
+	w := Workload{
 		Name: ExternalName, StatefulSet: f.StatefulSet, Replicas: f.Replicas, Start: f.Start, Parallel: f.Parallel,
-		Topology: f.Topology,
-		Clients:  or(f.Data.Clients, 1), Interval: or(f.Data.Interval, Duration(100*time.Millisecond)),
-		QuietRows: or(f.Data.QuietRows, 100), Storage: StorageCluster,
+		Topology: f.Topology, Storage: StorageCluster,
+		Interval: or(f.Data.Interval, Duration(100*time.Millisecond)), QuietRows: or(f.Data.QuietRows, 100),
 		External: &External{
 			Namespace: f.Namespace, Manifests: manifests, Container: f.Container, Port: f.Port, Secret: f.Secret,
 			Command: f.Data.Command,
 		},
 	}
+	clients := 1
+	switch {
+	case w.Multi(): // Each begins at another instance.
+		clients = f.Replicas
+	case w.Grouped(): // With one alone, two instances would never be seen to acknowledge at once.
+		clients = 2
+	}
+	w.Clients = or(f.Data.Clients, clients)
+	return w
 }
 
 // Put replaces the workload of a plan by that of f; manifests are the text of f.Manifests. The steps stay, so the

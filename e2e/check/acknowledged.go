@@ -77,6 +77,10 @@ func judgeAcknowledged(r *ruling) {
 				with = append(with, name)
 			}
 		}
+		if r.trial.Plan.Workload.Multi() && len(with) > 0 && group.facts[group.writer].Member.Executed == "" {
+			r.unknown("client %d, seq %d is not on %s, which may be late; %s", client, seq, group.writer, holders(with))
+			continue
+		}
 		r.violation(Finding{Subject: fmt.Sprintf("%s row (client %d, seq %d)", e.Op.Instance, client, seq),
 			Span:   history.Between(e.Span.NotAfter, reads[group.writer].Last.NotAfter),
 			Events: proof(e.ID, reads[group.writer].Chunks[1].ID, group.facts[group.writer].ID)},
@@ -142,7 +146,7 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 		}
 	}
 	switch {
-	case on+off == 0:
+	case on+off == 0, r.trial.Plan.Workload.External != nil && !r.semiSync():
 		return false, "whether it waited for replicas was never seen"
 	case on == 0:
 		return false, "" // It had fallen back.
@@ -150,6 +154,11 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 		return false, "semi-synchronous replication fell back around then"
 	}
 	return true, ""
+}
+
+// semiSync reports whether any instance was ever seen to wait for replicas.
+func (r *ruling) semiSync() bool {
+	return slices.ContainsFunc(r.world.Of(history.KindMember), func(e *history.Event) bool { return e.Member.SemiSync })
 }
 
 // finalGroup is what the instances of a group have in the end.

@@ -91,22 +91,24 @@ func TestScaledGroup(t *testing.T) {
 	}
 }
 
+// lose takes a row out of what was read from some instances.
+func lose(seq int64, pods ...string) func([]history.Event) []history.Event {
+	return editAll(func(e *history.Event) bool {
+		return e.Kind == history.KindRows && strings.Contains(strings.Join(pods, " "), e.Rows.Instance)
+	}, func(e *history.Event) {
+		var kept []history.Row
+		for _, row := range e.Rows.Rows {
+			if row.Seq != seq {
+				kept = append(kept, row)
+			}
+		}
+		e.Rows.Rows = kept
+	})
+}
+
 // TestGroups changes one thing of a failover at a time: the check of what is broken must notice and name it.
 func TestGroups(t *testing.T) {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
-	lose := func(seq int64, pods ...string) func([]history.Event) []history.Event {
-		return editAll(func(e *history.Event) bool {
-			return e.Kind == history.KindRows && strings.Contains(strings.Join(pods, " "), e.Rows.Instance)
-		}, func(e *history.Event) {
-			var kept []history.Row
-			for _, row := range e.Rows.Rows {
-				if row.Seq != seq {
-					kept = append(kept, row)
-				}
-			}
-			e.Rows.Rows = kept
-		})
-	}
 	ack := func(seq int64) match { return op(history.OpInsert, history.StageOK, "mysql", seq) }
 	final := history.FinalRead
 	const semi = plan.TopologySemiSync
@@ -217,6 +219,16 @@ func TestGroupOfOthers(t *testing.T) {
 	uncounted := editAll(kind(history.KindMember), func(e *history.Event) { e.Member.Executed = "" })
 	differs := edit(sum("mysql-2"), func(e *history.Event) { e.Checksum.RowHash = "other" })
 	final := history.FinalRead
+	errant := edit(member(final, "mysql-0"), func(e *history.Event) { e.Member.Executed += ",a:6" })
+	after := edit(member("", "mysql-1"), func(e *history.Event) {
+		e.Span, e.Member.Executed = history.At(historytest.At(45)), "a:1-6,b:1-4"
+	})
+	never := editAll(kind(history.KindMember), func(e *history.Event) { e.Member.SemiSync = false })
+	everyone := editAll(func(e *history.Event) bool { return e.Kind == history.KindMember && e.Member.Label == final },
+		func(e *history.Event) { e.Member.Writable = true })
+	multi := edit(kind(history.KindPlan), func(e *history.Event) {
+		e.Plan = []byte(strings.ReplaceAll(string(e.Plan), `"topology":"semisync"`, `"topology":"group-multi"`))
+	})
 	for _, c := range []struct {
 		name, check string
 		change      func([]history.Event) []history.Event
@@ -244,7 +256,19 @@ func TestGroupOfOthers(t *testing.T) {
 			edit(member(final, "mysql-2"), func(e *history.Event) { e.Member.Waited = 2 })), check.Unknown,
 			"mysql-2 had other rows in table ledger when it was waited for no longer than 2 s"},
 		{"sound", "errant-gtid", external, check.Pass, ""},
+		{"a writer that is asked once more has the same", "errant-gtid", then(external, errant, after), check.Pass, ""},
+		{"a writer that is asked once more has it not", "errant-gtid", then(external, errant), check.Fail,
+			"mysql-0 has transactions that mysql-1, the writer, does not have: a:6."},
+		{"the writer's table was not summed up", "in-sync", then(external, drop(sum("mysql-1"))), check.Unknown,
+			"no checksum was taken in the end, there or on mysql-1"},
 		{"uncounted", "acknowledged", then(external, uncounted), check.Pass, ""},
+		{"lost", "acknowledged", then(external, lose(5, "mysql-1")), check.Fail, "is lost"},
+		{"lost, and nobody ever waited for replicas", "acknowledged", then(external, lose(5, "mysql-1"), never),
+			check.Unknown, "whether it waited for replicas was never seen"},
+		{"of many writers, uncounted, one lacks a row", "acknowledged", then(external, multi, uncounted, everyone,
+			lose(5, "mysql-0")), check.Unknown, "is not on mysql-0, which may be late; it is on mysql-1, mysql-2"},
+		{"of many writers, uncounted, nobody has a row", "acknowledged", then(external, multi, uncounted, everyone,
+			lose(5, "mysql-0", "mysql-1", "mysql-2")), check.Fail, "no instance has it"},
 	} {
 		t.Run(c.check+"/"+strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			events := c.change(failover(plan.TopologySemiSync))

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -40,7 +41,12 @@ func judgeInSync(r *ruling) {
 			sums[t.Instance][t.Name] = e
 		}
 	}
-	own := sums[g.writer]
+	own, tables := sums[g.writer], []string{}
+	for _, name := range keys(g.has) {
+		tables = append(tables, keys(sums[name])...)
+	}
+	slices.Sort(tables)
+	tables = slices.Compact(tables)
 	if len(own) == 0 {
 		r.unknown("no checksum of the tables of %s, the writer, was taken in the end", g.writer)
 	}
@@ -60,10 +66,10 @@ func judgeInSync(r *ruling) {
 				fact.Member.Waited, missing)
 			continue
 		}
-		for _, table := range keys(own) {
+		for _, table := range tables {
 			theirs := sums[name][table]
-			if theirs == nil {
-				r.unknown("%s table %s: no checksum was taken in the end", name, table)
+			if theirs == nil || own[table] == nil {
+				r.unknown("%s table %s: no checksum was taken in the end, there or on %s", name, table, g.writer)
 				continue
 			}
 			why := differs(own[table].Checksum, theirs.Checksum)

@@ -81,7 +81,7 @@ func (j *setJudge) goesBack(p, old *world.PodState) string {
 		return "it had succeeded or failed, and had not"
 	case p.Status.Ready && !p.Status.Running:
 		return "it is Ready and not Running"
-	case old.Status.Running && !p.Status.Running && !p.Status.Over && len(p.Status.InitContainerStatuses) == 0:
+	case old.Status.Running && !p.Status.Running && !p.Status.Over && !initializes(p):
 		return "it had been Running, and not yet"
 	}
 	before := history.Span{NotBefore: p.Event.Span.NotBefore.Add(-catchUp), NotAfter: p.Event.Span.NotAfter}
@@ -90,6 +90,13 @@ func (j *setJudge) goesBack(p, old *world.PodState) string {
 	}
 	from, _, ok := j.sets.Wall.Between(old.Event.Span)
 	return missed(p, old, from, ok)
+}
+
+// initializes reports whether init containers of a pod have not all succeeded.
+func initializes(p *world.PodState) bool {
+	return slices.ContainsFunc(p.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated == nil || c.State.Terminated.ExitCode != 0
+	})
 }
 
 // folded is how long a change of readiness may last without being sent: a kubelet sends only the newest status of a

@@ -51,7 +51,7 @@ func permissions(parts Parts, p plan.Plan) []permission {
 		{"", "persistentvolumeclaims", "get delete", "claims that steps or the fault claim-delete delete",
 			does(plan.ActionDeleteClaim) || fault("claim-delete")},
 		{"", "persistentvolumeclaims", "get", "the volume of each database of a topology",
-			p.Workload.Grouped()},
+			own && p.Workload.Grouped()},
 		{"", "persistentvolumes", "get list watch", "recorded; whether volumes are bound", always},
 		{"", "persistentvolumes", "create delete", "the workload's local volumes", own},
 		{"", "persistentvolumes", "update", "local volumes that are made available again", does(plan.ActionRecycle)},

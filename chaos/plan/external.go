@@ -63,7 +63,8 @@ type WorkloadFile struct {
 // DataClient is how rows are written and read back.
 type DataClient struct {
 	Command []string `json:"command"`
-	// Clients is for each instance, 1 when left out; or for the group, 2, or as many as replicas where each takes writes.
+	// Clients is for each instance, 1 when left out; or for the group, 2, or as many as replicas where each takes
+	// writes.
 	Clients   *int      `json:"clients,omitempty"`
 	Interval  *Duration `json:"interval,omitempty"`  // Between two writes of a client; 100ms when left out.
 	QuietRows *int      `json:"quietRows,omitempty"` // Written first and never again; 100 when left out.

@@ -22,8 +22,8 @@ type trouble struct {
 // groupTroubles are those of every topology. The first instance is the first primary; where each takes writes, it is a
 // member like the others. Each is on a node of its own, so that a fault of a node concerns one.
 //
-// A promoter refuses to replace an asynchronous primary unless it is shown to have ended, which nobody can whose node is
-// away. It goes on alone, or comes back: nothing that needs another primary is demanded during its fault.
+// A promoter refuses to replace an asynchronous primary unless it is shown to have ended, which nobody can show whose
+// node is away. It goes on alone, or comes back: nothing that needs another primary is demanded during its fault.
 func groupTroubles() []trouble {
 	const bound = 5 * time.Minute
 	first := 0
@@ -50,8 +50,8 @@ func groupTroubles() []trouble {
 			summary: "The node of the primary crashes, and boots when the group has gone on."},
 		{name: "primary-crashed-kubelet-killed", replicas: 3, not: async,
 			steps: without("node-crash", Fault("kubelet-kill", 1, time.Second, 2*time.Minute)),
-			summary: "The node of the primary crashes, and the kubelet of another instance is killed before the group " +
-				"has gone on."},
+			summary: "The node of the primary crashes, and the kubelet of another instance is killed before the " +
+				"group has gone on."},
 		{name: "primary-power-lost", replicas: 3, steps: without("power-loss"), not: async,
 			summary: "The node of the primary loses its power under load, and what was not synced there is lost."},
 		{name: "power-lost", replicas: 3, steps: without("power-loss"), not: groups,
@@ -62,8 +62,8 @@ func groupTroubles() []trouble {
 		{name: "primary-cut", replicas: 3, steps: without("node-partition"),
 			alone:   brief("node-partition", 20*time.Second),
 			summary: "The node of the primary is cut off under load; clients on both sides write on."},
-		{name: "replica-lost", replicas: 3, steps: lost(1), summary: "The claim of a replica is deleted under load, and " +
-			"its pod: it begins again without data."},
+		{name: "replica-lost", replicas: 3, steps: lost(1),
+			summary: "The claim of a replica is deleted under load, and its pod: it begins again without data."},
 		{name: "primary-lost", replicas: 3, steps: lost(first), not: async,
 			summary: "The claim of the primary is deleted under load, and its pod: it begins again without data."},
 		{name: "updated", replicas: 3, summary: "A rolling update under load, the last pod first as a canary.",

@@ -200,8 +200,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestGroupOfOthers: of a group that is not Seatrial's, nobody tells who was made the primary, and a data client may not
-// say which transactions an instance has.
+// TestGroupOfOthers: of a group that is not Seatrial's, nobody tells who was made the primary, and a data client may
+// not say which transactions an instance has.
 func TestGroupOfOthers(t *testing.T) {
 	external := edit(kind(history.KindPlan), func(e *history.Event) {
 		p := historytest.SmokePlan()

@@ -84,8 +84,9 @@ func judgeOneWriter(r *ruling) {
 			continue
 		}
 		if changes++; changes <= maxChanges {
+			after := now.span.NotAfter.Sub(before.span.NotAfter).Round(time.Millisecond)
 			r.note("%s acknowledged at %s, %s after the last acknowledgement of %s", now.by,
-				r.clock(now.span.NotAfter), now.span.NotAfter.Sub(before.span.NotAfter).Round(time.Millisecond), before.by)
+				r.clock(now.span.NotAfter), after, before.by)
 		}
 	}
 	if changes > maxChanges {

@@ -40,7 +40,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println(tag)
+	fmt.Fprintln(os.Stdout, tag)
 }
 
 func write(ctx context.Context, base, out string) error {

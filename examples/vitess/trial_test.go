@@ -1,4 +1,5 @@
-// Package vitess_test runs the example on a kind cluster, as README.md says. Vitess is built first, which takes minutes:
+// Package vitess_test runs the example on a kind cluster, as README.md says. Vitess is built first, which takes
+// minutes:
 //
 //	SEATRIAL_LONG=1 go test -timeout 1h ./examples/vitess
 package vitess_test

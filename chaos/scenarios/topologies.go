@@ -26,7 +26,6 @@ type trouble struct {
 // node is away. It goes on alone, or comes back: nothing that needs another primary is demanded during its fault.
 func groupTroubles() []trouble {
 	const bound = 5 * time.Minute
-	first := 0
 	// What keeps the primary away lasts until the group has acknowledged without it.
 	without := func(fault string, during ...plan.Step) []plan.Step {
 		return []plan.Step{Within(fault, 0, bound, append(during, Load(40))...)}
@@ -64,7 +63,7 @@ func groupTroubles() []trouble {
 			summary: "The node of the primary is cut off under load; clients on both sides write on."},
 		{name: "replica-lost", replicas: 3, steps: lost(1),
 			summary: "The claim of a replica is deleted under load, and its pod: it begins again without data."},
-		{name: "primary-lost", replicas: 3, steps: lost(first), not: async,
+		{name: "primary-lost", replicas: 3, steps: lost(0), not: async,
 			summary: "The claim of the primary is deleted under load, and its pod: it begins again without data."},
 		{name: "updated", replicas: 3, summary: "A rolling update under load, the last pod first as a canary.",
 			steps: []plan.Step{partition(2), update("v2"), Load(60), Checksum("canary"), partition(0, Load(30)),

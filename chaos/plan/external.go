@@ -164,12 +164,16 @@ func (v *validator) external(at, data string) {
 			}
 		}
 	}
-	if len(x.Command) == 0 || x.Command[0] == "" {
-		v.Add(data+"command", "give a program and its arguments", "is missing")
+	v.command(data+"command", x.Command)
+}
+
+func (v *validator) command(at string, argv []string) {
+	if len(argv) == 0 || argv[0] == "" {
+		v.Add(at, "give a program and its arguments", "is missing")
 	}
-	for i, arg := range x.Command {
+	for i, arg := range argv {
 		if strings.ContainsRune(arg, 0) || len(arg) > maxDetail {
-			v.Add(fmt.Sprintf("%scommand[%d]", data, i), "give text that a program can be given",
+			v.Add(fmt.Sprintf("%s[%d]", at, i), "give text that a program can be given",
 				"%d bytes, at most %d and no zero byte", len(arg), maxDetail)
 		}
 	}

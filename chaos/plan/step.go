@@ -24,6 +24,7 @@ const (
 	ActionDeleteClaim Action = "delete-claim" // Delete the claim of one pod. While the pod is there, it stays.
 	ActionDeletePod   Action = "delete-pod"   // Delete one pod, with its own grace, whether or not another comes.
 	ActionDeleteSet   Action = "delete-set"   // Delete the StatefulSet.
+	ActionExec        Action = "exec"         // Run a program in the container of a pod.
 	ActionFault       Action = "fault"        // One fault: inject, confirm, hold, heal, confirm healed.
 	ActionLoad        Action = "load"         // Let the clients write until Commits more inserts are acknowledged.
 	ActionPause       Action = "pause"        // Let time pass, under load.
@@ -50,6 +51,7 @@ type Step struct {
 	Label     string   `json:"label,omitempty"`     // ActionChecksum.
 	Tamper    *Tamper  `json:"tamper,omitempty"`    // ActionTamper.
 	Await     *Await   `json:"await,omitempty"`     // ActionAwait.
+	Exec      *Exec    `json:"exec,omitempty"`      // ActionExec.
 	Update    *Update  `json:"update,omitempty"`    // ActionUpdate.
 	Upgrade   *Upgrade `json:"upgrade,omitempty"`   // ActionUpgrade.
 	Revision  string   `json:"revision,omitempty"`  // ActionRollback: an earlier update's, or RevisionFirst.
@@ -93,6 +95,14 @@ type Tamper struct {
 	Ordinal int    `json:"ordinal"`
 	Page    int    `json:"page,omitempty"` // Of flip-byte.
 	Byte    int    `json:"byte,omitempty"` // Of flip-byte: in the page.
+}
+
+// Exec is a program that is run once, in a pod. It is done when it ended with 0: what else it says is an error.
+type Exec struct {
+	Ordinal   int    `json:"ordinal"`
+	Container string `json:"container,omitempty"` // Empty for the one that serves the data.
+	// Command is the program, as it is found in the container, and its arguments; no shell reads it.
+	Command []string `json:"command"`
 }
 
 // kind is one kind of step: its own field, its rules and its words.
@@ -171,6 +181,15 @@ func kinds() []kind {
 				return set(p) + ", " + pods[s.Cascade]
 			},
 			hurts: func(p Plan, s Step) string { return set(p) + ": deleted, " + s.Cascade },
+		},
+		{
+			do: ActionExec, field: "exec", api: true, external: true, check: (*validator).exec,
+			says: func(p Plan, s Step) string {
+				return fmt.Sprintf("%.120q in %s", strings.Join(s.Exec.Command, " "), p.Workload.pod(s.Exec.Ordinal))
+			},
+			hurts: func(p Plan, s Step) string {
+				return fmt.Sprintf("%s, by %q: nothing undoes it", p.Workload.pod(s.Exec.Ordinal), s.Exec.Command[0])
+			},
 		},
 		{
 			do: ActionFault, field: "fault", external: true, check: (*validator).fault, says: Plan.describeFault,
@@ -548,6 +567,16 @@ func (v *validator) tamper(at string, s Step, _ depth) {
 	// The page's checksum does not cover all of the bytes before and after these.
 	v.Range(at+".page", t.Page, 1, math.MaxInt32)
 	v.Range(at+".byte", t.Byte, 38, 16384-9)
+}
+
+func (v *validator) exec(at string, s Step, _ depth) {
+	at += ".exec"
+	v.victim(at)
+	v.ordinal(at+".ordinal", s.Exec.Ordinal)
+	if s.Exec.Container != "" {
+		v.label(at+".container", s.Exec.Container)
+	}
+	v.command(at+".command", s.Exec.Command)
 }
 
 // together checks parallel sequences: at most one of them changes the StatefulSet, and the others use only the pods

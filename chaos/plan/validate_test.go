@@ -52,7 +52,12 @@ func legal() plan.Plan {
 }
 
 func TestLegalPlanHasNoErrors(t *testing.T) {
-	if err := legal().Validate(caps()); err != nil {
+	p := legal()
+	if err := p.Validate(caps()); err != nil {
+		t.Fatal(err)
+	}
+	exec(&p, 2, "mysql", "true")
+	if err := p.Validate(caps()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -158,9 +163,23 @@ func mistakesInSteps() []mistake {
 			"steps[3].replicas: there are 3 replicas already; use another number"},
 		{"ordinal of none", func(p *plan.Plan) { p.Steps[4].Replicas = &zero },
 			"steps[5].tamper.ordinal: 2 is out of range"},
+		{"program of a pod that is not there", func(p *plan.Plan) { exec(p, 3, "", "true") },
+			"steps[5].exec.ordinal: 3 is out of range; use 0 to 2"},
+		{"no program", func(p *plan.Plan) { exec(p, 0, "") }, "steps[5].exec.command: is missing; give a program"},
+		{"program without a name", func(p *plan.Plan) { exec(p, 0, "", "") }, "steps[5].exec.command: is missing"},
+		{"argument with a zero byte", func(p *plan.Plan) { exec(p, 0, "", "sh", "a\x00") },
+			"steps[5].exec.command[1]: 2 bytes, at most"},
+		{"container", func(p *plan.Plan) { exec(p, 0, "My SQL", "true") },
+			`steps[5].exec.container: "My SQL" is not a name`},
 		{"tamper", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "drop" },
 			`steps[5].tamper.kind: no tampering "drop"`},
 	}
+}
+
+// exec replaces the last step by a program in a pod.
+func exec(p *plan.Plan, ordinal int, container string, command ...string) {
+	p.Steps[5].Do, p.Steps[5].Tamper = plan.ActionExec, nil
+	p.Steps[5].Exec = &plan.Exec{Ordinal: ordinal, Container: container, Command: command}
 }
 
 func TestIllegalPlansNameFieldAndFix(t *testing.T) {

@@ -15,13 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/remotecommand"
-	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/existing/link"
+	"github.com/seatrial/seatrial/clusters/podexec"
 )
 
 const (
@@ -201,28 +199,10 @@ func (c *Cluster) makePod(ctx context.Context, node, name string) (image string,
 // podExec runs a program in a pod to its end. Tests have one of their own.
 type podExec func(ctx context.Context, pod string, argv []string, in io.Reader, out, errs io.Writer) error
 
-// execInto runs a program in a pod, over WebSockets or, with an API server that knows none, SPDY.
+// execInto runs a program in an agent's pod.
 func (c *Cluster) execInto(ctx context.Context, pod string, argv []string, in io.Reader, out, errs io.Writer) error {
-	options := &corev1.PodExecOptions{
-		Container: container, Command: argv, Stdin: in != nil, Stdout: out != nil, Stderr: errs != nil,
-	}
-	url := c.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(c.namespace()).Name(pod).
-		SubResource("exec").VersionedParams(options, scheme.ParameterCodec).URL()
-	sockets, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
-	if err != nil {
-		return err
-	}
-	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", url)
-	if err != nil {
-		return err
-	}
-	either, err := remotecommand.NewFallbackExecutor(sockets, spdy, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
-	if err != nil {
-		return err
-	}
-	return either.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+	return podexec.Run(ctx, c.config, podexec.Target{Namespace: c.namespace(), Pod: pod, Container: container}, argv, in,
+		out, errs)
 }
 
 // runIn runs a program in a pod to its end and returns what it wrote.

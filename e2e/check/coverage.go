@@ -165,7 +165,11 @@ type window struct {
 	history.Span
 	what   string
 	victim string // Count only this instance's operations; "" means all.
+	hurt   string // The instance that the fault hurts.
+	alone  bool   // No other may take its place as the writer while it may be alive; the window before comes first.
 	ops    int
+	others int // Of ops, the inserts by other members of the group than hurt.
+	asked  int // Under way in the window, whatever came of them.
 }
 
 // judgeAtWork counts the operations acknowledged around each fault. An operation counts for a window that holds all of
@@ -173,20 +177,34 @@ type window struct {
 func (r *ruling) judgeAtWork() {
 	windows := workWindows(r.trial)
 	for _, op := range r.world.Operations().All {
-		if op.Sent == nil || op.Answer == nil || op.Answer.Op.Stage != history.StageOK {
+		if op.Sent == nil {
 			continue
 		}
 		for j := range windows {
 			w := &windows[j]
+			if op.Sent.Span.NotAfter <= w.NotAfter && (op.Answer == nil || op.Answer.Span.NotBefore >= w.NotBefore) {
+				w.asked++
+			}
+			if op.Answer == nil || op.Answer.Op.Stage != history.StageOK {
+				continue
+			}
 			if op.Sent.Span.NotBefore >= w.NotBefore && op.Answer.Span.NotAfter <= w.NotAfter &&
 				(w.victim == "" || w.victim == op.Answer.Op.Instance) {
 				w.ops++
+				if op.Answer.Op.F == history.OpInsert && op.Answer.Op.By != w.hurt {
+					w.others++
+				}
 			}
 		}
 	}
-	for _, w := range windows {
-		if need := r.trial.Plan.Bounds.MinAround; w.ops < need {
-			r.unknown("%d operations were acknowledged %s, the plan demands %d", w.ops, w.what, need)
+	need := r.trial.Plan.Bounds.MinAround
+	for i, w := range windows {
+		ops, were := w.ops, "acknowledged"
+		if w.alone && w.others == 0 && windows[i-1].others == 0 { // It is the writer; more there cannot be.
+			ops, were = w.asked, "asked of "+w.hurt
+		}
+		if ops < need {
+			r.unknown("%d operations were %s %s, the plan demands %d", ops, were, w.what, need)
 		}
 	}
 }
@@ -203,12 +221,13 @@ func workWindows(s *world.Trial) []window {
 		}
 		add := func(what, victim string, from, to history.Time) {
 			windows = append(windows, window{Span: history.Span{NotBefore: from, NotAfter: to},
-				what: what + " " + l.String(), victim: victim})
+				what: what + " " + l.String(), victim: victim, hurt: l.Victim})
 		}
 		steady := s.Instances(s.Steady(l.Step))
 		add("before", "", at.Last, at.From)
 		if len(steady) > 0 {
 			add("during", "", confirmed.Span.NotAfter, healed.Span.NotBefore)
+			windows[len(windows)-1].alone = s.Plan.Workload.TopologyName() == plan.TopologyAsync
 		}
 		if at.To == world.Forever {
 			continue // Another fault was never shown to be gone.

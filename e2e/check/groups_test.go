@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -289,6 +290,47 @@ func TestLostRowsOfAsyncAreCounted(t *testing.T) {
 	if want := "2 acknowledged rows are lost, which topology async allows"; !strings.Contains(
 		strings.Join(res.Notes, "\n"), want) {
 		t.Errorf("notes %q do not say %q", res.Notes, want)
+	}
+}
+
+// TestNobodyInTheWritersPlace: while a fault keeps the writer of an asynchronous group from acknowledging, it is enough
+// that it was asked. Where another is the writer, or may become it, it is not.
+func TestNobodyInTheWritersPlace(t *testing.T) {
+	acked := func(e *history.Event) bool { return e.Kind == history.KindOp && e.Op.Stage == history.StageOK }
+	by := func(pod string) func(*history.Event) { return func(e *history.Event) { e.Op.By = pod } }
+	topology := func(name string) func([]history.Event) []history.Event {
+		return then(edit(kind(history.KindPlan), func(e *history.Event) {
+			p := historytest.SmokePlan()
+			p.Workload.Topology = name
+			p.Steps = slices.DeleteFunc(p.Steps, func(s plan.Step) bool { return s.Do == plan.ActionScale })
+			plan.Number(p.Steps)
+			var text bytes.Buffer
+			if err := p.Encode(&text); err != nil {
+				t.Fatal(err)
+			}
+			e.Plan = text.Bytes()
+		}), editAll(acked, by("mysql-0")))
+	}
+	silent := drop(after(before(acked, 23.1), 17.9))
+	for _, c := range []struct {
+		name   string
+		change func([]history.Event) []history.Event
+		says   string // Of step 3; "" for nothing.
+	}{
+		{"asked", then(topology(plan.TopologyAsync), silent), ""},
+		{"replicated otherwise", then(topology(plan.TopologySemiSync), silent), "acknowledged during step 3"},
+		{"another wrote before", then(topology(plan.TopologyAsync), silent,
+			edit(func(e *history.Event) bool { return acked(e) && e.Op.F == history.OpInsert }, by("mysql-2"))),
+			"acknowledged during step 3"},
+		{"not asked", then(topology(plan.TopologyAsync), drop(func(e *history.Event) bool {
+			return e.Kind == history.KindOp && e.Span.NotBefore > historytest.At(15) &&
+				e.Span.NotBefore < historytest.At(25)
+		})), "0 operations were asked of mysql-0 during step 3"},
+	} {
+		said := strings.Join(result(t, trialOf(c.change), "coverage").Reasons, "\n")
+		if c.says == "" && strings.Contains(said, "during step 3") || !strings.Contains(said, c.says) {
+			t.Errorf("%s: the check says %q, want %q", c.name, said, c.says)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func permissions(parts Parts, p plan.Plan) []permission {
 		{"", "pods", "get list watch create delete",
 			"an agent's pod for each node; the workload's pods, which steps delete; all pods of a struck node", always},
 		{"", "pods", "deletecollection", "the workload's pods, at the end", made},
-		{"", "pods/exec", "get create", "channel A: set up the agent on a node", always},
+		{"", "pods/exec", "get create", "channel A: set up the agent on a node; exec steps", always},
 		{"", "pods/log", "get", "the servers' logs, kept as evidence", own},
 		{"", "nodes", "get list watch", "what nodes can do, and whether they are Ready", always},
 		{coordination, "leases", "get list watch create update delete",

@@ -15,6 +15,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/clusters/podexec"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/fixtures"
 )
@@ -47,9 +48,9 @@ func (c *runner) inOrder(ctx context.Context, steps []plan.Step, in enclosing) e
 	return nil
 }
 
-// logged gives a fault a log of its own, beside the harness's.
-func (c *runner) logged(s plan.Step, do func(*slog.Logger) error) error {
-	name := fmt.Sprintf("%02d-%s.log", s.N, s.Fault.Name)
+// logged gives a step a log of its own, beside the harness's.
+func (c *runner) logged(s plan.Step, name string, do func(*slog.Logger) error) error {
+	name = fmt.Sprintf("%02d-%s.log", s.N, name)
 	file, err := c.dir.OpenAppend(filepath.Join(rundir.StepsDir, name))
 	if err != nil {
 		return err
@@ -73,7 +74,9 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 	case plan.ActionTogether:
 		return c.together(ctx, s, in)
 	case plan.ActionFault:
-		return c.logged(s, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
+		return c.logged(s, s.Fault.Name, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
+	case plan.ActionExec:
+		return c.logged(s, string(s.Do), func(log *slog.Logger) error { return c.exec(ctx, *s.Exec, log) })
 	case plan.ActionUpgrade:
 		return c.upgrade(ctx, s, in)
 	case plan.ActionPause:
@@ -94,6 +97,21 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 		return c.data.Tamper(ctx, *s.Tamper)
 	}
 	return fmt.Errorf("carry out step %d: action %q is not known", s.N, s.Do)
+}
+
+// exec runs a program in a pod, and keeps what it wrote.
+func (c *runner) exec(ctx context.Context, x plan.Exec, log *slog.Logger) error {
+	config, err := c.ClientConfig(ctx)
+	if err != nil {
+		return err
+	}
+	in := podexec.Target{Namespace: c.namespace(), Pod: c.podName(x.Ordinal), Container: x.Container}
+	if in.Container == "" && c.Plan.Workload.External != nil {
+		in.Container = c.Plan.Workload.External.Container
+	}
+	out, said, err := podexec.Output(ctx, config, in, x.Command)
+	log.Info("ran a program in a pod", "pod", in.Pod, "command", x.Command, "out", out, "said", said, "err", err)
+	return err
 }
 
 // change changes the StatefulSet, carries out the steps during the change, and waits for its effect.

@@ -58,7 +58,7 @@ func encoded(t *testing.T, p plan.Plan) string {
 }
 
 func TestExampleCase(t *testing.T) {
-	c, err := readCase(filepath.Join("..", "..", "examples", "case", "lost-row.yaml"))
+	c, err := readCase(filepath.Join("..", "..", "examples", "case", "lost-row.yaml"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

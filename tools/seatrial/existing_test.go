@@ -213,7 +213,7 @@ func TestPlanShowsWhatItTouches(t *testing.T) {
 // TestHostileFiles: of files with one value or name changed, each is refused with 254 and the field, or shown. The
 // plans of illegalPlans are refused all; of cases and workload files, some changes are legal.
 func TestHostileFiles(t *testing.T) {
-	c, err := readCase(filepath.Join("..", "..", "examples", "case", "lost-row.yaml"))
+	c, err := readCase(filepath.Join("..", "..", "examples", "case", "lost-row.yaml"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (m *mutator) others(kind, field string) []string {
 	case "text":
 		wrong := []string{"7", "null", "[]", "{}", "true"}
 		switch {
-		case field == "value":
+		case field == "value", field == "command": // Any text is one.
 			return wrong
 		case field == "note":
 			return append(wrong, `"a\nb"`, `"\u001b[2J"`, `"\u0000"`, `"`+strings.Repeat("x", 500)+`"`)
@@ -93,7 +93,11 @@ func (m *mutator) others(kind, field string) []string {
 	case "bool":
 		return []string{"1", `"true"`, "null", "[]"}
 	case "list":
-		return []string{`"x"`, "7", "{}", "true", `[7]`, `["x"]`, `[[]]`}
+		wrong := []string{`"x"`, "7", "{}", "true", `[7]`, `[[]]`}
+		if field != "command" {
+			wrong = append(wrong, `["x"]`)
+		}
+		return wrong
 	}
 	return []string{`"x"`, "7", "[]", "true"}
 }
@@ -101,7 +105,7 @@ func (m *mutator) others(kind, field string) []string {
 // optional are the fields that may be empty.
 func optional() []string {
 	return []string{
-		"broken", "direction", "fencing", "flows", "name", "place",
+		"broken", "container", "direction", "fencing", "flows", "name", "place",
 		"since", "stage", "storage", "updateStrategy", "wait",
 		"whenDeleted", "whenScaled",
 	}
@@ -112,7 +116,7 @@ func required() []string {
 	return []string{
 		"act", "after", "await", "blindGap", "bound", "bounds", "branches",
 		"cascade", "clients", "code", "commits", "csi",
-		"do", "fault", "fileSystem", "for", "hold", "kind", "label",
+		"command", "do", "exec", "fault", "fileSystem", "for", "hold", "kind", "label",
 		"lasting", "minAround", "minOps", "n", "object", "op",
 		"path", "ready", "replicas", "revision", "rpc", "scenario",
 		"schema", "settle", "statefulSet", "steps", "tamper",

@@ -61,6 +61,7 @@ func dataPlan() plan.Plan {
 		plan.Step{Do: plan.ActionChecksum, Label: "before", Bound: minute},
 		cut, faultOn("kubelet-kill", 0), faultOn("node-reboot", 1),
 		plan.Step{Do: plan.ActionPause, Lasting: second, Bound: minute, Note: "to take a breath"},
+		plan.Step{Do: plan.ActionExec, Exec: &plan.Exec{Container: "mysql", Command: []string{"true"}}, Bound: minute},
 		plan.Step{Do: plan.ActionTamper, Tamper: &plan.Tamper{Kind: "delete-row", Ordinal: 1}, Bound: minute},
 	)
 }

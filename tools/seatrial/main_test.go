@@ -62,6 +62,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"run", "smoke", "--kubeconfig", config, "--yes-context", "shop-test"},
 			`--yes-context is "shop-test", and the context is "shop": nothing was touched`},
 		{[]string{"run", "set-node-gone", "--kubeconfig", config, "--yes-context", "shop"}, "power"},
+		{[]string{"reproduce", "k8s-121937", "--workload", "w.yaml"}, "--workload goes with --case"},
 		{[]string{"setup", "--save", "a", "--load", "b"}, "exclude each other"},
 		{[]string{"certify", "upgrade", "--to", "v1.37.0", "--kubeconfig", config, "--yes-context", "shop"},
 			"upgrade"},

@@ -65,10 +65,10 @@ the ClusterRole that the plan needs on an existing cluster.`,
 
 // caseOf returns the plan of a case of the user's.
 func (f *runFlags) caseOf(name string, args []string) (plan.Plan, error) {
-	if len(args) > 0 || f.planFile != "" || f.workload != "" {
-		return plan.Plan{}, badArguments("--case contains a whole plan; give it alone")
+	if len(args) > 0 || f.planFile != "" {
+		return plan.Plan{}, badArguments("--case contains a whole plan; give no other")
 	}
-	c, err := readCase(name)
+	c, err := readCase(name, f.workload)
 	if err != nil {
 		return plan.Plan{}, err
 	}

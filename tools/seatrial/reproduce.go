@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
@@ -55,6 +56,7 @@ The exit code is 0 if every run had the predicted outcome, 1 if one did not, 2 i
 	cmd.Flags().IntVar(&f.times, "times", 1, "attempts for each case (default of --case: the file's); "+
 		"each volume of a run is one")
 	cmd.Flags().StringVar(&f.caseFile, "case", "", "run the case in this file, YAML or JSON")
+	f.run.registerWorkload(cmd)
 	return cmd
 }
 
@@ -63,12 +65,14 @@ func (f *reproduceFlags) cases(names []string, times bool) ([]plan.Case, error) 
 	switch {
 	case f.caseFile == "" && len(names) == 0:
 		return nil, badArguments("CASE is missing; see `seatrial list cases`")
+	case f.caseFile == "" && f.run.workload != "":
+		return nil, badArguments("--workload goes with --case: the cases of Seatrial are about workloads of its own")
 	case f.caseFile == "":
 		return casesNamed(names)
 	case len(names) > 0:
 		return nil, badArguments("--case and %q: give one of them", names[0])
 	}
-	c, err := readCase(f.caseFile)
+	c, err := readCase(f.caseFile, f.run.workload)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +83,8 @@ func (f *reproduceFlags) cases(names []string, times bool) ([]plan.Case, error) 
 	return []plan.Case{c.Case}, nil
 }
 
-// readCase reads and checks a case; it touches nothing.
-func readCase(name string) (plan.CaseFile, error) {
+// readCase reads and checks a case, with the workload of another file unless that is empty; it touches nothing.
+func readCase(name, workload string) (plan.CaseFile, error) {
 	data, err := readFile(os.Stdin, name)
 	if err != nil {
 		return plan.CaseFile{}, badArguments("--case %w", err)
@@ -89,7 +93,17 @@ func readCase(name string) (plan.CaseFile, error) {
 	if err != nil {
 		return c, badArguments("--case %q: %w", name, illegal("the case cannot be run:", err))
 	}
-	return c, nil
+	if workload == "" {
+		return c, nil
+	}
+	put, err := putWorkload(plan.Make(c.Case, 1), workload)
+	build := c.Build
+	c.Build = func(r *rand.Rand) plan.Plan {
+		p := build(r)
+		p.Workload = put.Workload
+		return p
+	}
+	return c, err
 }
 
 func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, stderr io.Writer) error {
@@ -143,7 +157,11 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 // command runs the same cases again.
 func (f *reproduceFlags) command(all []*batch) string {
 	if f.caseFile != "" {
-		return "reproduce --case " + f.caseFile
+		command := "reproduce --case " + f.caseFile
+		if f.run.workload != "" {
+			command += " --workload " + f.run.workload
+		}
+		return command
 	}
 	command := "reproduce"
 	for _, v := range all {

@@ -61,8 +61,7 @@ and pods it touches, for how long and how that is undone, and touches nothing un
 	}
 	seedFlag(cmd, &f.seed)
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.workload, "workload", "",
-		"try the StatefulSet of yours that this file describes, see docs/workloads.md")
+	f.registerWorkload(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "run the plan, or the Chaos Mesh manifests, in this file")
 	return cmd
 }
@@ -76,6 +75,11 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write debug detail to harness.log")
 	f.registerEvents(cmd)
 	outputFlag(cmd, &f.output, "run directories")
+}
+
+func (f *runFlags) registerWorkload(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.workload, "workload", "",
+		"try the StatefulSet of yours that this file describes, see docs/workloads.md")
 }
 
 func (f *runFlags) registerEvents(cmd *cobra.Command) {
@@ -98,16 +102,18 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 		return plan.Plan{}, badArguments("SCENARIO is missing; see `seatrial list scenarios`")
 	case f.planFile != "" && len(args) > 0:
 		return plan.Plan{}, badArguments("--plan contains scenario and seed; give it alone")
-	case f.planFile != "" && f.workload != "":
-		return plan.Plan{}, badArguments("--plan contains its workload; leave --workload out")
-	case f.planFile == "":
-		p, err := makePlan(args[0], f.seed)
-		if err != nil || f.workload == "" {
-			return p, err
-		}
-		return putWorkload(p, f.workload)
 	}
-	return readPlan(f.planFile, f.seed)
+	var p plan.Plan
+	var err error
+	if f.planFile == "" {
+		p, err = makePlan(args[0], f.seed)
+	} else {
+		p, err = readPlan(f.planFile, f.seed)
+	}
+	if err != nil || f.workload == "" {
+		return p, err
+	}
+	return putWorkload(p, f.workload)
 }
 
 func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {

@@ -201,8 +201,8 @@ type podExec func(ctx context.Context, pod string, argv []string, in io.Reader, 
 
 // execInto runs a program in an agent's pod.
 func (c *Cluster) execInto(ctx context.Context, pod string, argv []string, in io.Reader, out, errs io.Writer) error {
-	return podexec.Run(ctx, c.config, podexec.Target{Namespace: c.namespace(), Pod: pod, Container: container}, argv, in,
-		out, errs)
+	into := podexec.Target{Namespace: c.namespace(), Pod: pod, Container: container}
+	return podexec.Run(ctx, c.config, into, argv, in, out, errs)
 }
 
 // runIn runs a program in a pod to its end and returns what it wrote.

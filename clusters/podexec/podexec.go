@@ -23,7 +23,9 @@ type Target struct{ Namespace, Pod, Container string }
 
 // Run runs a program to its end, over WebSockets or, with an API server that knows none, SPDY. Streams may be nil. If
 // the context ends first, the program may live on.
-func Run(ctx context.Context, config *rest.Config, in Target, argv []string, stdin io.Reader, out, errs io.Writer) error {
+func Run(
+	ctx context.Context, config *rest.Config, in Target, argv []string, stdin io.Reader, out, errs io.Writer,
+) error {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

@@ -75,6 +75,26 @@ func TestExampleCase(t *testing.T) {
 	}
 }
 
+// TestCaseWithWorkload reads the example whose workload is in a file of its own.
+func TestCaseWithWorkload(t *testing.T) {
+	of := filepath.Join("..", "..", "examples", "vitess")
+	c, err := readCase(filepath.Join(of, "21092.yaml"), filepath.Join(of, "workload.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan.Make(c.Case, 7)
+	if p.Workload.External == nil || p.Workload.StatefulSet != "vt" || p.Workload.Topology != plan.TopologySemiSync {
+		t.Errorf("the workload is %+v", p.Workload)
+	}
+	if err := trial.Validate(trial.AllParts(), p); err != nil {
+		t.Error(err)
+	}
+	if _, err := readCase(filepath.Join("..", "..", "examples", "case", "lost-row.yaml"),
+		filepath.Join(of, "workload.yaml")); err == nil || !strings.Contains(err.Error(), "replicas: the steps of") {
+		t.Errorf("a case for 2 replicas takes a workload of 3: %v", err)
+	}
+}
+
 // TestCaseRefusals runs the program itself: every refusal names the field, ends with 254 and touches nothing.
 func TestCaseRefusals(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "case", "lost-row.yaml"))

@@ -119,7 +119,7 @@ func TestEveryPage(t *testing.T) {
 				in := open(t, browser, file, theme(scheme))
 				var picture []byte
 				in.do(t, chromedp.WaitVisible("#lanes svg", chromedp.ByQuery), chromedp.CaptureScreenshot(&picture))
-				if marks := eval[int](t, in, `document.querySelectorAll('#lanes .mark').length`); marks < 10 {
+				if marks := eval[int](t, in, `document.querySelectorAll('#lanes .mark').length`); marks < 5 {
 					t.Errorf("%d marks are drawn", marks)
 				}
 				if wide := eval[bool](t, in, `document.documentElement.scrollWidth > innerWidth`); wide {

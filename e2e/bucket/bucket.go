@@ -21,6 +21,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,7 +130,7 @@ func (b *Bucket) names(ctx context.Context, dir string, bound time.Duration) ([]
 	var names []string
 	err := retry(ctx, "a list of "+b.URL(dir), bound, func(ctx context.Context) error {
 		names = nil
-		options := minio.ListObjectsOptions{Prefix: b.key(dir) + "/", Recursive: true}
+		options := minio.ListObjectsOptions{Prefix: strings.TrimPrefix(b.key(dir)+"/", "/"), Recursive: true}
 		for o := range b.client.ListObjectsIter(ctx, b.name, options) {
 			if o.Err != nil {
 				return o.Err
@@ -270,6 +271,47 @@ func (b *Bucket) Push(ctx context.Context, night rundir.Night, root string, boun
 		b.there[name] = true
 	}
 	return nil
+}
+
+// Runs lists the runs that have a verdict, SCENARIO/RUN, in order.
+func (b *Bucket) Runs(ctx context.Context, bound time.Duration) ([]string, error) {
+	names, err := b.names(ctx, "", bound)
+	var runs []string
+	for _, name := range names {
+		if ok, _ := path.Match("*/*/"+rundir.VerdictFile, name); ok {
+			runs = append(runs, path.Dir(name))
+		}
+	}
+	slices.Sort(runs)
+	return runs, err
+}
+
+// Fetch reads all files of a run into a directory below root.
+func (b *Bucket) Fetch(ctx context.Context, run, root string, bound time.Duration) error {
+	names, err := b.names(ctx, run, bound)
+	if err != nil {
+		return err
+	}
+	all, asking := errgroup.WithContext(ctx)
+	all.SetLimit(most)
+	for _, name := range names {
+		file := filepath.FromSlash(name)
+		if !filepath.IsLocal(file) {
+			return fmt.Errorf("%s is no name of a file of a run", b.URL(name))
+		}
+		file = filepath.Join(root, file)
+		all.Go(func() error {
+			data, err := b.Get(asking, name, bound)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				return err
+			}
+			return os.WriteFile(file, data, 0o644)
+		})
+	}
+	return all.Wait()
 }
 
 // pushRun writes all files of a run directory, but for hidden ones.

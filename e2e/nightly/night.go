@@ -125,10 +125,10 @@ func (n *Night) one(ctx context.Context, u Unit) (begun bool, err error) {
 		begun = true
 		r.Attempts, r.NotRun = append(r.Attempts, a), ""
 		if err := n.Keep(r); err != nil {
-			return begun, fmt.Errorf("keep the result of %s, seed %d: %w", u.Name, u.Seed, err)
+			return begun, fmt.Errorf("keep the result of %s: %w", u.Title(), err)
 		}
 		n.learn(r)
-		n.Tell("%s, seed %d, attempt %d: %s (expected: %s)", u.Name, u.Seed, len(r.Attempts), a.Trial, u.Expect)
+		n.Tell("%s, attempt %d: %s (expected: %s)", u.Title(), len(r.Attempts), a.Trial, u.Expect)
 	}
 	return begun, nil
 }
@@ -141,9 +141,9 @@ func (n *Night) not(r *Result, why string) error {
 		return nil
 	}
 	r.NotRun = why
-	n.Tell("%s, seed %d is not run: %s", r.Name, r.Seed, why)
+	n.Tell("%s is not run: %s", r.Title(), why)
 	if err := n.Keep(*r); err != nil {
-		return fmt.Errorf("keep why %s, seed %d did not run: %w", r.Name, r.Seed, err)
+		return fmt.Errorf("keep why %s did not run: %w", r.Title(), err)
 	}
 	n.learn(*r)
 	return nil

@@ -63,7 +63,9 @@ func (r Result) Good() int {
 }
 
 // Done reports whether no further attempt is needed.
-func (r Result) Done() bool { return r.Good() > 0 || len(r.Attempts) > Retries }
+func (r Result) Done() bool {
+	return r.Good() > 0 || len(r.Attempts) > Retries || r.Once && len(r.Attempts) > 0
+}
 
 // Verdict is the worst of the attempts, of a race the best, and UNKNOWN without any.
 func (r Result) Verdict() check.Verdict {

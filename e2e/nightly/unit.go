@@ -33,6 +33,7 @@ type Unit struct {
 	Seed     uint64        `json:"seed"`
 	Expect   string        `json:"expect"`         // In words.
 	Race     bool          `json:"race,omitempty"` // One attempt with the expected outcome is enough.
+	Once     bool          `json:"once,omitempty"` // Another attempt would be the same.
 	Workers  int           `json:"workers"`
 	Storage  string        `json:"storage"`
 	Labels   []string      `json:"labels"`
@@ -54,6 +55,31 @@ func NewUnit(c plan.Case, b Build, seed uint64) (Unit, error) {
 		Race: c.Race, Workers: p.Workers, Storage: p.Workload.StorageName(), Labels: Labels(c, p),
 		Estimate: plan.Duration(Estimate(p)), Plan: p, Case: c,
 	}, nil
+}
+
+// SavedRun is the unit of a run that is judged again. Its name is where it is: SCENARIO/RUN.
+func SavedRun(run string, b Build) Unit {
+	return Unit{
+		ID: digest("saved run", run, b.Commit, b.Kubernetes), Name: run, Once: true,
+		Expect:   "each check's verdict as the run has it",
+		Estimate: plan.Duration(time.Second),
+	}
+}
+
+// Title names the unit in a sentence.
+func (u Unit) Title() string {
+	if u.Once {
+		return u.Name
+	}
+	return fmt.Sprintf("%s, seed %d", u.Name, u.Seed)
+}
+
+// Again is the command that carries the unit out by itself.
+func (u Unit) Again() string {
+	if u.Once {
+		return "seatrial judge " + u.Name
+	}
+	return fmt.Sprintf("seatrial run %s --seed %d", u.Name, u.Seed)
 }
 
 // digest is 16 hexadecimal digits of a digest of several texts.
@@ -181,13 +207,14 @@ type List struct {
 	Units []Unit `json:"units"`
 }
 
-// Digest names the list.
+// Digest names the list, in whatever order its units are.
 func (l List) Digest() string {
-	texts := []string{l.Commit, l.Kubernetes}
+	var units []string
 	for _, u := range l.Units {
-		texts = append(texts, u.ID, fmt.Sprint(u.Estimate))
+		units = append(units, fmt.Sprint(u.ID, " ", u.Estimate))
 	}
-	return digest(texts...)
+	slices.Sort(units)
+	return digest(append([]string{l.Commit, l.Kubernetes}, units...)...)
 }
 
 // Shards splits the list into n parts of about equal time: the longest unit first, each to the part with the least to

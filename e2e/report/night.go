@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/nightly"
 )
@@ -33,10 +34,10 @@ func WriteNightJUnit(w io.Writer, s nightly.Summary) error {
 			verdicts = append(verdicts, o.Verdict)
 			for _, a := range o.Attempts {
 				seconds += a.Seconds
-				out = append(out, fmt.Sprintf("seed %d: %s: %s (%s)", o.Seed, a.Verdict, a.Why, a.Run))
+				out = append(out, fmt.Sprintf("%s: %s: %s (%s)", o.Title(), a.Verdict, a.Why, a.Run))
 			}
 			if o.Verdict != check.Pass {
-				bad = append(bad, fmt.Sprintf("seed %d, %s, %s: %s", o.Seed, o.Kind, o.Tally(), o.Worst().Why))
+				bad = append(bad, fmt.Sprintf("%s, %s, %s: %s", o.Title(), o.Kind, o.Tally(), o.Worst().Why))
 			}
 		}
 		suite.add(first.Name, seconds, check.Worst(verdicts...), bad, out)
@@ -68,8 +69,8 @@ func WriteNightProm(w io.Writer, s nightly.Summary) error {
 // WriteNightMarkdown writes a night as Markdown: its verdict, and a row for each unit that is not as expected.
 func WriteNightMarkdown(w io.Writer, s nightly.Summary) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s: nightly, Kubernetes %s\n\n%d of %d as expected, commit `%s`.\n", s.Verdict,
-		clean(s.Kubernetes), s.Counts[nightly.Expected], s.Units+s.Soak, clean(s.Commit))
+	fmt.Fprintf(&b, "## %s: nightly%s\n\n%d of %d as expected, commit `%s`.\n", s.Verdict,
+		plan.Given(", Kubernetes %s", clean(s.Kubernetes)), s.Counts[nightly.Expected], s.Units+s.Soak, clean(s.Commit))
 	if slower := s.Slower(); len(slower) > 0 {
 		fmt.Fprintf(&b, "\nSlower than each of the last %d: %s.\n", nightly.TrendLength, strings.Join(slower, ", "))
 	}
@@ -100,7 +101,7 @@ func WriteNightAnnotations(w io.Writer, s nightly.Summary) error {
 		if o.Verdict == check.Fail {
 			level = "error"
 		}
-		fmt.Fprintf(&b, "::%s title=%s %s, seed %d::%s (%s)\n", level, o.Kind, o.Name, o.Seed,
+		fmt.Fprintf(&b, "::%s title=%s %s::%s (%s)\n", level, o.Kind, o.Title(),
 			data.Replace(clean(o.Worst().Why)), data.Replace(o.Tally()))
 	}
 	_, err := io.WriteString(w, b.String())

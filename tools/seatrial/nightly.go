@@ -71,7 +71,7 @@ fit into the rest of the budget does not start; one that has started is not cut 
 				return writeUnits(cmd.OutOrStdout(), part, f.run.output)
 			}
 			name := fmt.Sprintf("%d-of-%d", i, n)
-			return f.night(cmd.Context(), list, part, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return forJob(f.shard, f.night(cmd.Context(), list, part, name, cmd.OutOrStdout(), cmd.ErrOrStderr()))
 		},
 	}
 	f.run.cluster.registerImages(cmd)
@@ -79,19 +79,38 @@ fit into the rest of the budget does not start; one that has started is not cut 
 		"name of the kind clusters, one at a time")
 	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including making clusters")
-	cmd.Flags().StringVar(&f.shard, "shard", "1/1",
-		"part i of n, from 1 on; with job/n, i is $JOB_COMPLETION_INDEX + 1")
+	shardFlag(cmd, &f.shard)
 	labelFilterFlag(cmd, &f.selection)
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
-	cmd.Flags().StringVar(&f.store, "store", "", "where results and runs are stored too, after each trial: "+
-		"s3://BUCKET/PREFIX?endpoint=URL; results that are there count as one's own")
+	storeFlag(cmd, &f.store)
 	cmd.Flags().Uint64Var(&f.run.seed, "seed", 1, "seed of the list; further seeds are drawn from it and the commit")
 	cmd.Flags().BoolVar(&f.list, "list", false, "print the list and touch nothing")
 	outputFlag(cmd, &f.run.output, "scenarios and cases; at the end those that were not as expected")
 	f.run.registerEvents(cmd)
 	cmd.Flags().BoolVarP(&f.run.verbose, "verbose", "v", false, "write debug detail to harness.log")
-	cmd.AddCommand(newNightlyMerge())
+	cmd.AddCommand(newNightlyMerge(), newNightlyJudge())
 	return cmd
+}
+
+// forJob is the error of a part. In an Indexed Job it is nil for any verdict: a FAIL is a result, and a pod that does not
+// end with 0 is carried out again.
+func forJob(shard string, err error) error {
+	var exit *exitError
+	if strings.HasPrefix(shard, "job/") && errors.As(err, &exit) && (exit.code == exitViolated ||
+		exit.code == exitUnknown) {
+		return nil
+	}
+	return err
+}
+
+func shardFlag(cmd *cobra.Command, shard *string) {
+	cmd.Flags().StringVar(shard, "shard", "1/1", "part i of n, from 1 on; with job/n, i is "+
+		"$JOB_COMPLETION_INDEX + 1, and the exit code is 0 for any verdict")
+}
+
+func storeFlag(cmd *cobra.Command, store *string) {
+	cmd.Flags().StringVar(store, "store", "", "where results and runs are stored too, one by one: "+
+		"s3://BUCKET/PREFIX?endpoint=URL; results that are there count as one's own")
 }
 
 // parts returns the list of the night, this shard's part of it, from 1 on, and the number of parts.
@@ -237,8 +256,8 @@ func writeUnits(w io.Writer, part nightly.List, output string) error {
 	return errors.Join(tab.Flush(), writeAs(w, output, part, names, written(w, &text)))
 }
 
-// night carries out the part, writes the results and returns the exit code. It is refused before anything is touched
-// while another night has the part.
+// night carries out the part and returns the exit code. It is refused before anything is touched while another harness
+// has the cluster.
 func (f *nightlyFlags) night(
 	ctx context.Context, list, part nightly.List, name string, stdout, stderr io.Writer,
 ) error {
@@ -246,22 +265,11 @@ func (f *nightlyFlags) night(
 	if err := unused(f.run.cluster.name); err != nil {
 		return err
 	}
-	remote, err := openRemote(ctx, "--store", f.store)
-	if err != nil {
-		return err
-	}
-	store := rundir.OpenNight(f.run.runs)
-	unlock, err := store.Begin(list, name)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return badArguments("--runs: %w; wait for it, or give another directory", err)
-	}
+	k, unlock, err := openNight(ctx, list, part, name, nightPlace{f.run.runs, f.store, f.run.output}, stderr)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := remote.begin(ctx, store); err != nil {
-		return err
-	}
 	plans := make([]plan.Plan, len(part.Units))
 	for i, u := range part.Units { // Only the storages are common; workers and version are those of each unit.
 		plans[i].Workload = u.Plan.Workload
@@ -270,7 +278,7 @@ func (f *nightlyFlags) night(
 	if err != nil {
 		return err
 	}
-	known, err := knownResults(f.run.runs, store, list.Build)
+	known, err := knownResults(f.run.runs, k.store, list.Build)
 	if err != nil {
 		return err
 	}
@@ -280,34 +288,74 @@ func (f *nightlyFlags) night(
 	n := nightly.Night{
 		List: part, Known: known, Run: runner.run, Ahead: runner.ahead, Now: time.Now, Until: begin.Add(f.budget),
 		Tell: func(format string, args ...any) { say(stderr, format, args...) },
-		Keep: func(r nightly.Result) error {
-			if err := store.Keep(r); err != nil {
-				return err
-			}
-			_, err := writeNight(store, part, []string{f.run.runs}) // A killed job leaves a page.
-			if err := remote.push(ctx, store, f.run.runs, time.Minute); err != nil {
-				say(stderr, "not stored yet: %v", err) // The next trial tries again, and the end.
-			}
-			return err
-		},
+		Keep: func(r nightly.Result) error { return errors.Join(k.store.Keep(r), k.show(ctx)) },
 		Soak: func(round int) ([]nightly.Unit, error) { return f.soak(part, round) },
 	}
 	nightErr := n.Sleep(ctx)
 	runner.leave(ctx)
-	s, err := writeNight(store, part, []string{f.run.runs})
-	err = errors.Join(err, remote.push(context.WithoutCancel(ctx), store, f.run.runs, 5*time.Minute))
-	whole := len(part.Units) == len(list.Units)
-	if whole && err == nil {
-		err = remote.publish(ctx, store)
-	}
-	if err := errors.Join(nightErr, err); err != nil {
-		say(stderr, "page so far: %s", store.Path(rundir.IndexFile))
-		return err
-	}
 	took := time.Since(begin)
 	say(stderr, "%d trials on %d clusters in %s: %.0f per hour", runner.trials, runner.clusters,
 		took.Round(time.Second), float64(runner.trials)/took.Hours())
-	return concludeNight(stdout, store, s, whole, f.run.output)
+	return k.conclude(ctx, stdout, nightErr)
+}
+
+// nightPlace is where a night writes: a directory, perhaps a bucket too, and standard output in some form.
+type nightPlace struct{ root, bucket, output string }
+
+// keeper keeps the results of a part of a list.
+type keeper struct {
+	list, part nightly.List
+	place      nightPlace
+	store      rundir.Night
+	remote     *remote
+	stderr     io.Writer
+}
+
+// openNight opens the place of a night. It is refused before anything is touched while another night has the part.
+func openNight(
+	ctx context.Context, list, part nightly.List, name string, place nightPlace, stderr io.Writer,
+) (k keeper, unlock func(), err error) {
+	k = keeper{list: list, part: part, place: place, store: rundir.OpenNight(place.root), stderr: stderr}
+	if k.remote, err = openRemote(ctx, "--store", place.bucket); err != nil {
+		return k, nil, err
+	}
+	unlock, err = k.store.Begin(list, name)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return k, nil, badArguments("%w; wait for it, or give another directory", err)
+	}
+	if err != nil {
+		return k, nil, err
+	}
+	if err := k.remote.begin(ctx, k.store); err != nil {
+		unlock()
+		return k, nil, err
+	}
+	return k, unlock, nil
+}
+
+// show makes the page, which a killed job leaves, and stores what is not stored yet.
+func (k keeper) show(ctx context.Context) error {
+	_, err := writeNight(k.store, k.part, []string{k.place.root})
+	if err := k.remote.push(ctx, k.store, k.place.root, time.Minute); err != nil {
+		say(k.stderr, "not stored yet: %v", err) // The next result tries again, and the end.
+	}
+	return err
+}
+
+// conclude writes the pages, stores what is not stored yet, and returns the exit code, or the error that ended the
+// night.
+func (k keeper) conclude(ctx context.Context, stdout io.Writer, nightErr error) error {
+	s, err := writeNight(k.store, k.part, []string{k.place.root})
+	err = errors.Join(err, k.remote.push(context.WithoutCancel(ctx), k.store, k.place.root, 5*time.Minute))
+	whole := len(k.part.Units) == len(k.list.Units)
+	if whole && err == nil {
+		err = k.remote.publish(ctx, k.store)
+	}
+	if err := errors.Join(nightErr, err); err != nil {
+		say(k.stderr, "page so far: %s", k.store.Path(rundir.IndexFile))
+		return err
+	}
+	return concludeNight(stdout, k.store, s, whole, k.place.output)
 }
 
 // soak returns the units of the part with other seeds.
@@ -448,7 +496,7 @@ func concludeNight(stdout io.Writer, store rundir.Night, s nightly.Summary, whol
 	var names []string
 	for _, o := range s.Results {
 		if o.Kind != nightly.Expected {
-			say(&text, "%-8s %-8s %s, seed %d: %s (%s)", o.Verdict, o.Kind, o.Name, o.Seed, o.Worst().Why,
+			say(&text, "%-8s %-8s %s: %s (%s)", o.Verdict, o.Kind, o.Title(), o.Worst().Why,
 				o.Tally())
 			names = append(names, o.Name)
 		}
@@ -560,7 +608,7 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 				return nightly.Attempt{}, fmt.Errorf("no cluster could be made %d times in a row: %w", most, err)
 			}
 			if ctx.Err() != nil {
-				return nightly.Attempt{}, fmt.Errorf("%s, seed %d: %w", u.Name, u.Seed, err)
+				return nightly.Attempt{}, fmt.Errorf("%s: %w", u.Title(), err)
 			}
 			return lostAttempt("no cluster", err, "", begin, time.Since(begin)), nil
 		}
@@ -580,7 +628,7 @@ func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 		n.leave(ctx)
 	}
 	if !counts {
-		return a, fmt.Errorf("no attempt of %s, seed %d: %w", u.Name, u.Seed, errors.Join(context.Cause(ctx), err))
+		return a, fmt.Errorf("no attempt of %s: %w", u.Title(), errors.Join(context.Cause(ctx), err))
 	}
 	return a, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/e2e/bucket"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/rundir"
@@ -32,6 +33,12 @@ func newS3(t *testing.T) *s3 {
 	if os.Getenv("SEATRIAL_E2E") != "1" {
 		t.Skip("NOT RUN: builds and runs an S3 server; set SEATRIAL_E2E=1")
 	}
+	return s3At(t, "127.0.0.1")
+}
+
+// s3At serves at an address of this host.
+func s3At(t *testing.T, address string) *s3 {
+	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "night")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "watch-over-all")
 	path, err := exec.CommandContext(t.Context(), "go", "-C", "../versitygw", "tool", "-n", "versitygw").Output()
@@ -39,7 +46,7 @@ func newS3(t *testing.T) *s3 {
 		t.Fatalf("build the S3 server: %v", err)
 	}
 	s := &s3{dir: t.TempDir(), program: strings.TrimSpace(string(path))}
-	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,6 +215,39 @@ func TestABucketHasWhatItsMachinesHave(t *testing.T) {
 		for _, a := range r.Attempts {
 			s.holds(t, "two/"+a.Run+"/"+rundir.VerdictFile)
 		}
+	}
+}
+
+// TestRunsOfABucketAreJudged: they are found, fetched and judged, and nothing of them is left on this machine.
+func TestRunsOfABucketAreJudged(t *testing.T) {
+	s := newS3(t)
+	root := savedBelow(t, scaled, settled)
+	for _, prefix := range []string{"", "teams/db"} {
+		b, err := bucket.Open(t.Context(), s.url(prefix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{scaled, settled} {
+			for _, file := range []string{rundir.RunFile, rundir.PlanFile, rundir.HistoryFile, rundir.VerdictFile} {
+				data, err := os.ReadFile(filepath.Join(root, name, "run", file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := b.Put(t.Context(), name+"/run/"+file, data, time.Minute); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		tmp := t.TempDir()
+		t.Setenv("TMPDIR", tmp)
+		got := ask(t, "nightly", "judge", s.url(prefix), "--store", s.url("judged"+prefix), "--out", t.TempDir())
+		if got.code != exitPass || !strings.Contains(got.stdout, "verdict: PASS, 2 of 2 as expected") {
+			t.Errorf("prefix %q: %+v", prefix, got)
+		}
+		if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		s.holds(t, "judged"+prefix+"/nightly/index.html")
 	}
 }
 

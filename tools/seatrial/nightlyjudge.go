@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seatrial/seatrial/e2e/bucket"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/nightly"
+	"github.com/seatrial/seatrial/e2e/report"
+	"github.com/seatrial/seatrial/e2e/rundir"
+	"github.com/seatrial/seatrial/e2e/trial"
+)
+
+// judgeFlags are the arguments and flags of nightly judge.
+type judgeFlags struct {
+	runs, shard string
+	place       nightPlace
+}
+
+func newNightlyJudge() *cobra.Command {
+	var f judgeFlags
+	cmd := &cobra.Command{
+		Use:   "judge RUNS|s3://BUCKET/PREFIX",
+		Short: "Judge all saved runs again, or a part of them; needs no cluster",
+		Long: `Judge judges every run of a --runs directory, or of what --store of a night was, with the checks of this
+program. As expected is the verdict of each check that the run has. The runs stay as they are; results and pages are
+written below --out. Parts, --store, merge and the exit code are those of nightly.`,
+		Example: "  seatrial nightly judge runs --out judged\n" +
+			"  seatrial nightly judge s3://nights/runs --shard job/64 --store s3://nights/judged --out /tmp/judged",
+		Args: exactly("RUNS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.runs = args[0]
+			return forJob(f.shard, f.judge(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()))
+		},
+	}
+	shardFlag(cmd, &f.shard)
+	storeFlag(cmd, &f.place.bucket)
+	cmd.Flags().StringVar(&f.place.root, "out", "", "write below this directory, in nightly/")
+	outputFlag(cmd, &f.place.output, "runs that were not as expected")
+	return cmd
+}
+
+func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	i, n, err := shardOf(f.shard, os.Getenv("JOB_COMPLETION_INDEX"))
+	if err != nil {
+		return err
+	}
+	if f.place.root == "" {
+		return badArguments("--out is missing: give the directory for results and pages")
+	}
+	var list nightly.List
+	if list.Commit, err = commitOrProgram(); err != nil {
+		return err
+	}
+	runs, err := openRuns(ctx, f.runs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, runs.close()) }()
+	names, err := runs.names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		list.Units = append(list.Units, nightly.SavedRun(name, list.Build))
+	}
+	switch {
+	case len(names) == 0:
+		return badArguments("RUNS: no run with a verdict is in %q; give a --runs directory, or what --store of a night "+
+			"was", f.runs)
+	case n > len(names):
+		return badArguments("--shard is %q, and there are %d runs: give at most that many parts", f.shard, len(names))
+	}
+	part := list.Shards(n)[i-1]
+	name := fmt.Sprintf("%d-of-%d", i, n)
+	k, unlock, err := openNight(ctx, list, part, name, f.place, stderr)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	known, err := k.store.Results()
+	if err != nil {
+		return err
+	}
+	const often = 10 * time.Second // There may be thousands of runs, and each page has all of them.
+	shown := time.Now()
+	night := nightly.Night{
+		List: part, Known: known, Now: time.Now, Until: time.Now().Add(365 * 24 * time.Hour),
+		Ahead: func(nightly.Unit) time.Duration { return 0 },
+		Tell:  func(string, ...any) {},
+		Soak:  func(int) ([]nightly.Unit, error) { return nil, nil },
+		Keep: func(r nightly.Result) error {
+			err := k.store.Keep(r)
+			if err == nil && time.Since(shown) > often {
+				err, shown = k.show(ctx), time.Now()
+			}
+			return err
+		},
+		Run: func(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
+			path, err := runs.fetch(ctx, u.Name)
+			if err != nil {
+				return nightly.Attempt{}, err
+			}
+			return judgeAgain(path)
+		},
+	}
+	return k.conclude(ctx, stdout, night.Sleep(ctx))
+}
+
+// judgeAgain judges a saved run and compares the verdict of each check with the one that was kept. What it returns
+// depends on the run and the checks alone.
+func judgeAgain(path string) (nightly.Attempt, error) {
+	var kept check.Report
+	var j report.Judged
+	dir, err := rundir.Open(path)
+	if err == nil {
+		err = dir.ReadJSON(rundir.VerdictFile, &kept)
+	}
+	if err == nil {
+		j, err = trial.Judge(dir, trial.AllParts().Checks)
+	}
+	if err != nil {
+		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be judged: " + err.Error()}
+	}
+	a := nightly.Attempt{
+		Verdict: check.Pass, Trial: j.Report.Verdict, Why: "as it was judged before: " + string(kept.Verdict),
+		Started: j.Run.Started, Seconds: j.World.Last().Sub(j.World.Begin()).Round(time.Second).Seconds(),
+	}
+	changed := changes(kept, j.Report)
+	if len(changed) == 0 {
+		return a, nil
+	}
+	a.Verdict, a.Check = check.Fail, changed[0].check
+	if j.Report.Verdict == check.Unknown {
+		a.Verdict = check.Unknown
+	}
+	var all []string
+	for _, c := range changed {
+		all = append(all, fmt.Sprintf("%s is %s, and was %s", c.check, c.now, c.before))
+	}
+	a.Why = "not as it was judged before: " + strings.Join(all, "; ")
+	return a, nil
+}
+
+// change is a check whose verdict is another one.
+type change struct{ check, before, now string }
+
+// changes compares two reports check by check. A check that is new and passes is no change.
+func changes(before, now check.Report) []change {
+	const none = "not judged"
+	verdict := func(r check.Report, name string) string {
+		if v := r.Of(name).Verdict; v != "" {
+			return string(v)
+		}
+		return none
+	}
+	var names []string
+	for _, r := range slices.Concat(before.Results, now.Results) {
+		if !slices.Contains(names, r.Check) {
+			names = append(names, r.Check)
+		}
+	}
+	var out []change
+	for _, name := range names {
+		c := change{name, verdict(before, name), verdict(now, name)}
+		if c.before != c.now && !(c.before == none && c.now == string(check.Pass)) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// runsAt is where saved runs are: a directory, or a bucket whose runs are fetched one at a time into a directory.
+type runsAt struct {
+	root   string
+	bucket *remote
+	last   string // The run that was fetched last.
+}
+
+func openRuns(ctx context.Context, place string) (*runsAt, error) {
+	if !strings.HasPrefix(place, bucket.Scheme) {
+		return &runsAt{root: place}, nil
+	}
+	b, err := openRemote(ctx, "RUNS", place)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.MkdirTemp("", "seatrial-judge-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for runs of the bucket: %w", err)
+	}
+	return &runsAt{root: root, bucket: b}, nil
+}
+
+// names lists the runs that have a verdict, SCENARIO/RUN, in order.
+func (r *runsAt) names(ctx context.Context) ([]string, error) {
+	if r.bucket != nil {
+		return r.bucket.Runs(ctx, time.Minute)
+	}
+	dirs, err := rundir.List(r.root)
+	var names []string
+	for _, d := range dirs {
+		names = append(names, runOf(d))
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// fetch returns the path of a run on this host.
+func (r *runsAt) fetch(ctx context.Context, name string) (path string, err error) {
+	path = filepath.Join(r.root, filepath.FromSlash(name))
+	if r.bucket != nil {
+		if err := errors.Join(r.drop(), r.bucket.Fetch(ctx, name, r.root, 5*time.Minute)); err != nil {
+			return "", err
+		}
+		r.last = path
+	}
+	return path, nil
+}
+
+// drop removes the run that was fetched last.
+func (r *runsAt) drop() error {
+	if r.last == "" {
+		return nil
+	}
+	return os.RemoveAll(r.last)
+}
+
+func (r *runsAt) close() error {
+	if r.bucket == nil {
+		return nil
+	}
+	return os.RemoveAll(r.root)
+}

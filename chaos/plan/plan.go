@@ -60,6 +60,8 @@ type Bounds struct {
 	BlindGap  Duration `json:"blindGap"`  // Longest gap in which the mount ledger may be blind.
 	MinOps    int      `json:"minOps"`    // Acknowledged inserts that each instance needs at least in the whole trial.
 	MinAround int      `json:"minAround"` // Completed operations needed before, during and after each fault.
+	// Failover is how long a fault may keep the group from taking writes; 0 is as long as it likes.
+	Failover Duration `json:"failover,omitempty"`
 	// MaxNodes is how many nodes may be hurt at the same time; 0 is fewer than half of the workers, and at least one.
 	MaxNodes int `json:"maxNodes,omitempty"`
 }

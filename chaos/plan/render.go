@@ -96,6 +96,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("hurt", bounds.MaxNodes > 0, "at most %s at the same time", Count(bounds.MaxNodes, "node"))
 	line("bounds", true, "ready in %s, settled in %s, blind for at most %s%s", bounds.Ready, bounds.Settle,
 		bounds.BlindGap, end)
+	line("", bounds.Failover > 0, "a fault keeps the group from taking writes for at most %s", bounds.Failover)
 	line("", !wl.Light, "at least %d inserts for %s,", bounds.MinOps, whose)
 	line("", !wl.Light, "at least %d operations before, during and after each fault", bounds.MinAround)
 	b.WriteString("  steps\n")

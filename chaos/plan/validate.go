@@ -70,6 +70,7 @@ func (p Plan) Validate(caps Caps) error {
 	v.lasting("bounds.ready", p.Bounds.Ready)
 	v.lasting("bounds.settle", p.Bounds.Settle)
 	v.lasting("bounds.blindGap", p.Bounds.BlindGap)
+	v.failover(p)
 	if !p.Workload.Light {
 		v.Range("bounds.minOps", p.Bounds.MinOps, 1, math.MaxInt32)
 		v.Range("bounds.minAround", p.Bounds.MinAround, 1, math.MaxInt32)
@@ -146,4 +147,15 @@ func (v *validator) lasting(at string, value Duration) {
 
 func (v *validator) ordinal(at string, ordinal int) {
 	Setting{Low: v.work.Start, Pods: v.set.reach}.Ordinal(&v.FieldErrors, at, ordinal)
+}
+
+// failover checks the bound of a failover: only a group has one.
+func (v *validator) failover(p Plan) {
+	switch f := p.Bounds.Failover; {
+	case f == 0:
+	case !p.Workload.Grouped():
+		v.Add("bounds.failover", "leave it out, or give workload.topology", "is set, and the workload is no group")
+	default:
+		v.lasting("bounds.failover", f)
+	}
 }

@@ -166,6 +166,7 @@ func All() []Check {
 		DetachOrder(),
 		ErrantGTID(),
 		EtcdRollback(),
+		Failover(),
 		InSync(),
 		Integrity(),
 		Isolation(),

@@ -92,8 +92,8 @@ fit into the rest of the budget does not start; one that has started is not cut 
 	return cmd
 }
 
-// forJob is the error of a part. In an Indexed Job it is nil for any verdict: a FAIL is a result, and a pod that does not
-// end with 0 is carried out again.
+// forJob is the error of a part. In an Indexed Job it is nil for any verdict: a FAIL is a result, and a pod that does
+// not end with 0 is carried out again.
 func forJob(shard string, err error) error {
 	var exit *exitError
 	if strings.HasPrefix(shard, "job/") && errors.As(err, &exit) && (exit.code == exitViolated ||

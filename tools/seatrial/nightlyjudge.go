@@ -76,8 +76,8 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 	}
 	switch {
 	case len(names) == 0:
-		return badArguments("RUNS: no run with a verdict is in %q; give a --runs directory, or what --store of a night "+
-			"was", f.runs)
+		return badArguments("RUNS: no run with a verdict is in %q; give a --runs directory, or what --store of a "+
+			"night was", f.runs)
 	case n > len(names):
 		return badArguments("--shard is %q, and there are %d runs: give at most that many parts", f.shard, len(names))
 	}

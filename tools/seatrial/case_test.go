@@ -75,19 +75,28 @@ func TestExampleCase(t *testing.T) {
 	}
 }
 
-// TestCaseWithWorkload reads the example whose workload is in a file of its own.
+// TestCaseWithWorkload reads the examples whose workload is in a file of its own.
 func TestCaseWithWorkload(t *testing.T) {
 	of := filepath.Join("..", "..", "examples", "vitess")
-	c, err := readCase(filepath.Join(of, "21092.yaml"), filepath.Join(of, "workload.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	cases, err := filepath.Glob(filepath.Join(of, "2*.yaml"))
+	if err != nil || len(cases) == 0 {
+		t.Fatal(cases, err)
 	}
-	p := plan.Make(c.Case, 7)
-	if p.Workload.External == nil || p.Workload.StatefulSet != "vt" || p.Workload.Topology != plan.TopologySemiSync {
-		t.Errorf("the workload is %+v", p.Workload)
-	}
-	if err := trial.Validate(trial.AllParts(), p); err != nil {
-		t.Error(err)
+	for _, file := range cases {
+		c, err := readCase(file, filepath.Join(of, "workload.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "vitess-" + strings.TrimSuffix(filepath.Base(file), ".yaml"); c.Name != want {
+			t.Errorf("%s has the name %q, want %q", file, c.Name, want)
+		}
+		p := plan.Make(c.Case, 7)
+		if w := p.Workload; w.External == nil || w.StatefulSet != "vt" || w.Topology != plan.TopologySemiSync {
+			t.Errorf("%s: the workload is %+v", file, w)
+		}
+		if err := trial.Validate(trial.AllParts(), p); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 	if _, err := readCase(filepath.Join("..", "..", "examples", "case", "lost-row.yaml"),
 		filepath.Join(of, "workload.yaml")); err == nil || !strings.Contains(err.Error(), "replicas: the steps of") {

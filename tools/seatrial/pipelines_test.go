@@ -158,12 +158,12 @@ func TestPipelinesToCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("JOB_COMPLETION_INDEX", "5") // For the program itself.
-		for code, want := range map[int]int{0: 0, 1: 0, 2: 0, 254: 1, 255: 1} {
+		for _, code := range []int{0, 254, 255} {
 			h := newHost(t, "S3=https://s3", fmt.Sprintf("CODE=%d", code))
 			out, got := h.run(t, j.Spec.Template.Spec.Containers[0].Command...)
 			call := "seatrial nightly --budget 2h --shard job/64 --store s3://nights/seatrial?endpoint=https://s3"
-			if got != want || !strings.Contains(out, call) {
-				t.Errorf("the night ends with %d, the pod with %d, want %d:\n%s", code, got, want, out)
+			if got != code || !strings.Contains(out, call) {
+				t.Errorf("the night ends with %d, the pod with %d:\n%s", code, got, out)
 			}
 		}
 		if a := ask(t, "nightly", "--shard", fmt.Sprintf("job/%d", *j.Spec.Completions), "--list"); a.code != 0 {

@@ -350,3 +350,27 @@ func TestRunRoundTrip(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestWhatIsLostComesFirst: what the workload came to in the end is proven earlier, and follows from it.
+func TestWhatIsLostComesFirst(t *testing.T) {
+	finding := func(name, sentence string, at history.Time) check.Result {
+		return check.Result{Check: name, Verdict: check.Fail, Findings: []check.Finding{
+			{Sentence: sentence, Span: history.At(at)}}}
+	}
+	settle, sync := finding("settle", "mysql-0 was not Ready.", 5), finding("in-sync", "mysql-0 lacks some.", 7)
+	for _, tt := range []struct {
+		results []check.Result
+		want    string
+	}{
+		{[]check.Result{finding("acknowledged", "A row is lost.", 9), sync, settle}, "A row is lost."},
+		{[]check.Result{finding("acknowledged", "A row is lost.", 9), finding("mounts", "It was on two nodes.", 8)},
+			"It was on two nodes."},
+		{[]check.Result{sync, settle}, "mysql-0 was not Ready."},
+	} {
+		j := report.Judged{World: world.New(history.History{}), Report: check.Report{Verdict: check.Fail,
+			Results: tt.results}}
+		if got := report.Summarize(j); got.Why != tt.want || got.First.Sentence != tt.want {
+			t.Errorf("%q, want %q", got.Why, tt.want)
+		}
+	}
+}

@@ -127,11 +127,19 @@ func (s *story) why() string {
 	return "It could not be shown. " + first
 }
 
-// firstFinding is the finding that was proven first.
+// firstFinding is the finding that was proven first. What the workload came to in the end follows from the others.
 func (s *story) firstFinding() (check.Finding, bool) {
-	var all []check.Finding
+	var all, aftermath []check.Finding
 	for _, r := range s.Report.Results {
-		all = append(all, r.Findings...)
+		switch r.Check {
+		case "errant-gtid", "in-sync", "settle":
+			aftermath = append(aftermath, r.Findings...)
+		default:
+			all = append(all, r.Findings...)
+		}
+	}
+	if len(all) == 0 {
+		all = aftermath
 	}
 	if len(all) == 0 {
 		return check.Finding{}, false

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/e2e/certify/certificate"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/report"
@@ -146,7 +147,11 @@ func WriteNight(w io.Writer, s nightly.Summary, link func(run string) string) er
 		sections = append(sections, section)
 		counts = append(counts, fmt.Sprintf("%s: %d", strings.ToLower(section.Title), len(rows)))
 	}
-	why := fmt.Sprintf("Of %d scenarios and cases", s.Units)
+	title, of := "Nightly"+plan.Given(", Kubernetes %s", s.Kubernetes), "scenarios and cases"
+	if len(s.Results) > 0 && s.Results[0].Once {
+		title, of = "Saved runs judged again", "saved runs"
+	}
+	why := fmt.Sprintf("Of %d %s", s.Units, of)
 	if s.Soak > 0 {
 		why += fmt.Sprintf(", and %d with new seeds", s.Soak)
 	}
@@ -167,8 +172,9 @@ func WriteNight(w io.Writer, s nightly.Summary, link func(run string) string) er
 	}
 	return render(w, "night.html", "", template.FuncMap{"link": link}, struct {
 		nightly.Summary
+		Title    string
 		Why      string
 		About    []report.Item
 		Sections []nightSection
-	}{s, why + "; " + strings.Join(counts, ", ") + ".", about, sections})
+	}{s, title, why + "; " + strings.Join(counts, ", ") + ".", about, sections})
 }

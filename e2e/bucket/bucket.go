@@ -21,7 +21,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -125,20 +124,35 @@ func retry(ctx context.Context, what string, bound time.Duration, ask func(conte
 	})
 }
 
-// names lists the objects below a folder of the prefix.
-func (b *Bucket) names(ctx context.Context, dir string, bound time.Duration) ([]string, error) {
-	var names []string
+// object is what a listing says of an object.
+type object struct{ name, etag string }
+
+// objects lists what is below a folder of the prefix. Folders that a browser has made as objects are left out.
+func (b *Bucket) objects(ctx context.Context, dir string, bound time.Duration) ([]object, error) {
+	var all []object
 	err := retry(ctx, "a list of "+b.URL(dir), bound, func(ctx context.Context) error {
-		names = nil
+		all = nil
 		options := minio.ListObjectsOptions{Prefix: strings.TrimPrefix(b.key(dir)+"/", "/"), Recursive: true}
 		for o := range b.client.ListObjectsIter(ctx, b.name, options) {
 			if o.Err != nil {
 				return o.Err
 			}
-			names = append(names, strings.TrimPrefix(o.Key, b.key("")+"/"))
+			if !strings.HasSuffix(o.Key, "/") {
+				all = append(all, object{strings.TrimPrefix(o.Key, b.key("")+"/"), o.ETag})
+			}
 		}
 		return ctx.Err()
 	})
+	return all, err
+}
+
+// names lists the objects below a folder of the prefix.
+func (b *Bucket) names(ctx context.Context, dir string, bound time.Duration) ([]string, error) {
+	all, err := b.objects(ctx, dir, bound)
+	names := make([]string, len(all))
+	for i, o := range all {
+		names[i] = o.name
+	}
 	return names, err
 }
 
@@ -273,20 +287,36 @@ func (b *Bucket) Push(ctx context.Context, night rundir.Night, root string, boun
 	return nil
 }
 
-// Runs lists the runs that have a verdict, SCENARIO/RUN, in order.
-func (b *Bucket) Runs(ctx context.Context, bound time.Duration) ([]string, error) {
-	names, err := b.names(ctx, "", bound)
-	var runs []string
-	for _, name := range names {
-		if ok, _ := path.Match("*/*/"+rundir.VerdictFile, name); ok {
-			runs = append(runs, path.Dir(name))
-		}
-	}
-	slices.Sort(runs)
-	return runs, err
+// Runs returns the runs that have a verdict, each with a text that is another one when its history or its verdict is.
+func (b *Bucket) Runs(ctx context.Context, bound time.Duration) (map[string]string, error) {
+	all, err := b.objects(ctx, "", bound)
+	return runsOf(all), err
 }
 
-// Fetch reads all files of a run into a directory below root.
+func runsOf(all []object) map[string]string {
+	content, judged := map[string]string{}, map[string]string{}
+	for _, o := range all {
+		run, file := path.Split(o.name)
+		if run = path.Clean(run); strings.Count(o.name, "/") != 2 || !fs.ValidPath(o.name) {
+			continue // It would lead out of the directory for runs.
+		}
+		if file == rundir.VerdictFile || file == rundir.HistoryFile {
+			content[run] += file + o.etag // A listing is in order.
+		}
+		if file == rundir.VerdictFile {
+			judged[run] = ""
+		}
+	}
+	for run := range judged {
+		judged[run] = content[run]
+	}
+	return judged
+}
+
+// Place names the folder of the bucket, however its URL was written.
+func (b *Bucket) Place() string { return b.client.EndpointURL().String() + " " + b.URL("") }
+
+// Fetch reads all files of a run into a directory below root. The run must be one of Runs.
 func (b *Bucket) Fetch(ctx context.Context, run, root string, bound time.Duration) error {
 	names, err := b.names(ctx, run, bound)
 	if err != nil {

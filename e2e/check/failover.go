@@ -10,11 +10,16 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
+// patience is how long an insert counts as a try at most: clients give up sooner. A client that is dead or stopped does
+// not try.
+const patience = 15 * time.Second
+
 // Failover judges how long a group takes no write because of a fault, whoever takes it before and after.
 //
-// From a fault's injection until its healing begins, and at least for the bound, every two acknowledged inserts in a row
-// must be at most the bound apart. Only the plan gives a bound: neither semi-synchronous replication nor group
-// replication promises one. A longer time without an acknowledgement is a violation if clients tried all the time.
+// A silence is the time from one acknowledged insert to the next, or to the end of the clients. It counts from the
+// injection of a fault on, if it began before the fault was gone; then it counts to its end, even if the fault is gone
+// before. Only the plan gives a bound: neither semi-synchronous replication nor group replication promises one. A longer
+// silence is a violation if clients tried all the time.
 func Failover() Check {
 	return Check{
 		Name:    "failover",
@@ -28,124 +33,143 @@ func Failover() Check {
 }
 
 func judgeFailover(r *ruling) {
-	j := &failing{ruling: r, bound: r.trial.Plan.Bounds.Failover.D()}
+	j := &silences{ruling: r, bound: r.trial.Plan.Bounds.Failover.D(), longest: map[int]time.Duration{}}
 	for _, op := range r.world.Operations().All {
 		if op.Sent == nil || op.Sent.Op.F != history.OpInsert {
 			continue
 		}
-		j.inserts, j.last = append(j.inserts, op), max(j.last, op.Sent.Span.NotAfter)
-		if e := op.Answer; e != nil && e.Op.Stage == history.StageOK {
-			j.acks = append(j.acks, e)
+		j.inserts, j.end = append(j.inserts, op), max(j.end, op.Sent.Span.NotAfter)
+		if e := op.Answer; e != nil {
+			j.end = max(j.end, e.Span.NotAfter)
+			if e.Op.Stage == history.StageOK {
+				j.acks = append(j.acks, e)
+			}
 		}
 	}
 	slices.SortStableFunc(j.inserts, func(a, b world.Operation) int {
-		return cmp.Compare(a.Sent.Span.NotAfter, b.Sent.Span.NotAfter)
+		return cmp.Compare(a.Sent.Span.NotBefore, b.Sent.Span.NotBefore)
 	})
+	slices.SortStableFunc(j.acks, func(a, b *history.Event) int { return cmp.Compare(answeredAt(a), answeredAt(b)) })
 	for _, l := range r.trial.Faults {
-		if l.Facts[history.StageConfirmed] == nil {
+		if l.Facts[history.StageInjected] == nil || l.Facts[history.StageConfirmed] == nil {
 			r.unknown("%s was never shown to have taken effect", l)
 			continue
 		}
-		j.judge(l)
+		j.faults = append(j.faults, l)
+		j.longest[l.Step] = 0
+	}
+	var before *history.Event
+	for _, after := range append(j.acks, nil) {
+		j.judge(before, after)
+		before = after
+	}
+	for _, l := range j.faults {
+		if longest, ok := j.longest[l.Step]; ok {
+			j.judged(l.String())
+			j.note("%s: nobody acknowledged for at most %s", l, longest.Round(time.Millisecond))
+		}
 	}
 }
 
-type failing struct {
+// answeredAt is when a client had the answer. The span of an answer begins when the operation was sent.
+func answeredAt(e *history.Event) history.Time { return e.Span.NotAfter }
+
+type silences struct {
 	*ruling
 	bound   time.Duration
 	inserts []world.Operation // In the order in which they were sent.
 	acks    []*history.Event  // The acknowledgements, in their order.
-	last    history.Time      // When the last insert was sent.
+	end     history.Time      // Of the last insert.
+	faults  []world.Fault
+	longest map[int]time.Duration // The longest silence of a fault, by step; without one where it is not known.
 }
 
-// silence is a time in which no insert was acknowledged: at least certain, at most possible.
-type silence struct {
-	certain, possible history.Span
-	before, after     *history.Event // The acknowledgements around it; nil where it begins with the fault or ends open.
-}
-
-func (j *failing) judge(l world.Fault) {
-	injected := l.Facts[history.StageInjected]
-	end := injected.Span.NotAfter.Add(j.bound)
-	if healed := l.Facts[history.StageHealed]; healed != nil {
-		end = max(end, healed.Span.NotBefore)
-	} else {
-		end = world.Forever
+// judge judges the silence between two acknowledgements; before is nil at the begin of the trial, after at its end.
+func (j *silences) judge(before, after *history.Event) {
+	begin, end := j.world.Begin(), j.end
+	if before != nil {
+		begin = answeredAt(before)
 	}
-	end = min(end, j.last)
-	longest, acknowledged := j.longest(injected.Span, end)
-	lasted := longest.certain.NotAfter.Sub(longest.certain.NotBefore)
-	switch tried, event := j.tried(longest.certain); {
-	case lasted > j.bound && tried > 0:
-		f := Finding{Subject: j.trial.Plan.Workload.StatefulSet, Span: longest.certain,
-			Events: []int64{injected.ID, event}, Node: l.Node}
-		next := "and nobody did later in the trial"
-		if longest.before != nil {
-			f.Events = append(f.Events, longest.before.ID)
-		}
-		if longest.after != nil {
-			f.Events = append(f.Events, longest.after.ID)
-			next = longest.after.Op.By + " did again at " + j.clock(longest.after.Span.NotAfter)
-		}
-		j.violation(f, "Nobody acknowledged a write for %s while %s lasted: the bound is %s. %s were tried, %s.",
-			lasted.Round(time.Millisecond), l, j.bound, plan.Count(tried, "insert"), next)
-	case longest.possible.NotAfter.Sub(longest.possible.NotBefore) > j.bound:
-		j.unknown("nobody acknowledged for %s during %s, and whether clients tried all the time is not known",
-			lasted.Round(time.Millisecond), l)
-	case !acknowledged:
-		j.unknown("the clients ended %s after %s was injected, before anybody acknowledged: the bound is %s",
-			max(0, end.Sub(injected.Span.NotAfter)).Round(time.Millisecond), l, j.bound)
-	default:
-		j.judged(l.String())
-		j.note("%s: nobody acknowledged for at most %s", l, lasted.Round(time.Millisecond))
+	if after != nil {
+		end = answeredAt(after)
 	}
-}
-
-// longest returns the longest silence from an injection to an end, and whether there was an acknowledgement in between.
-func (j *failing) longest(injected history.Span, end history.Time) (longest silence, acknowledged bool) {
-	last := silence{
-		certain:  history.Span{NotBefore: injected.NotAfter},
-		possible: history.Span{NotBefore: injected.NotBefore},
-	}
-	silent := func(certain, possible history.Time) {
-		last.certain.NotAfter, last.possible.NotAfter = max(certain, last.certain.NotBefore), possible
-		if longest.possible.NotAfter == 0 || last.certain.NotAfter-last.certain.NotBefore >
-			longest.certain.NotAfter-longest.certain.NotBefore {
-			longest = last
-		}
-	}
-	for _, e := range j.acks {
-		if e.Span.NotBefore < injected.NotAfter {
+	var during []world.Fault
+	certain, possible := end, end // When it begins to count.
+	for _, l := range j.faults {
+		active, _ := l.Active()
+		injected := l.Facts[history.StageInjected].Span
+		if injected.NotBefore >= end && after != nil || active.NotAfter <= begin {
 			continue
 		}
-		last.after = e
-		if e.Span.NotAfter > end {
-			break
-		}
-		acknowledged = true
-		silent(e.Span.NotBefore, e.Span.NotAfter)
-		last = silence{
-			certain:  history.Span{NotBefore: e.Span.NotAfter},
-			possible: history.Span{NotBefore: e.Span.NotBefore}, before: e,
+		during = append(during, l)
+		certain = min(certain, max(begin, injected.NotAfter))
+		possible = min(possible, max(begin, injected.NotBefore))
+	}
+	if len(during) == 0 {
+		return
+	}
+	span := history.Span{NotBefore: certain, NotAfter: end}
+	lasted, perhaps := max(0, end.Sub(certain)), max(0, end.Sub(possible))
+	unknown := func(format string, args ...any) {
+		j.unknown(format, args...)
+		for _, l := range during {
+			delete(j.longest, l.Step)
 		}
 	}
-	silent(end, end)
-	return longest, acknowledged
+	culprit := during[0]
+	for _, l := range during { // The last that was injected before it began to count.
+		if at := l.Facts[history.StageInjected]; at.Span.NotBefore <= certain &&
+			at.Span.NotBefore > culprit.Facts[history.StageInjected].Span.NotBefore {
+			culprit = l
+		}
+	}
+	tried, first := j.tried(span)
+	switch {
+	case lasted > j.bound && tried > 0:
+		f := Finding{Subject: j.trial.Plan.Workload.StatefulSet, Span: span, Node: culprit.Node,
+			Events: []int64{culprit.Facts[history.StageInjected].ID, first}}
+		next := "and nobody did later in the trial"
+		if before != nil {
+			f.Events = append(f.Events, before.ID)
+		}
+		if after != nil {
+			f.Events = append(f.Events, after.ID)
+			next = after.Op.By + " did again at " + j.clock(end)
+		}
+		j.violation(f, "Nobody acknowledged a write for %s because of %s: the bound is %s. %s were tried, %s.",
+			lasted.Round(time.Millisecond), culprit, j.bound, plan.Count(tried, "insert"), next)
+		for _, l := range during {
+			delete(j.longest, l.Step)
+		}
+	case perhaps > j.bound:
+		unknown("nobody acknowledged for %s around %s, and whether clients tried all the time after its injection is "+
+			"not known", perhaps.Round(time.Millisecond), culprit)
+	case after == nil:
+		unknown("the clients ended %s after the last acknowledgement, before %s was gone: the bound is %s",
+			lasted.Round(time.Millisecond), culprit, j.bound)
+	default:
+		for _, l := range during {
+			if longest, ok := j.longest[l.Step]; ok {
+				j.longest[l.Step] = max(longest, perhaps)
+			}
+		}
+	}
 }
 
 // tried counts the inserts that were under way in a span, and names the first, if there always was one: a pause of a
 // quarter of the bound in all of the clients' tries shows nothing.
-func (j *failing) tried(span history.Span) (count int, first int64) {
+func (j *silences) tried(span history.Span) (count int, first int64) {
 	pause, until := j.bound/4, span.NotBefore
 	for _, op := range j.inserts {
-		end := span.NotAfter
+		begin := op.Sent.Span.NotBefore
+		end := begin.Add(patience)
 		if op.Answer != nil {
-			end = op.Answer.Span.NotBefore
+			end = min(end, answeredAt(op.Answer))
 		}
-		if end < span.NotBefore || op.Sent.Span.NotBefore > span.NotAfter {
+		if end <= span.NotBefore || begin >= span.NotAfter {
 			continue
 		}
-		if op.Sent.Span.NotAfter > until.Add(pause) {
+		if begin > until.Add(pause) {
 			return 0, 0
 		}
 		if count++; first == 0 {

@@ -77,7 +77,7 @@ func Merge(l List, results []Result) Summary {
 			continue
 		}
 		have, ok := byID[r.ID]
-		if !ok && len(r.Attempts) == 0 {
+		if !ok && (len(r.Attempts) == 0 || r.Once) {
 			continue // Of a list that was longer.
 		}
 		byID[r.ID] = have.Join(r)

@@ -57,10 +57,11 @@ func NewUnit(c plan.Case, b Build, seed uint64) (Unit, error) {
 	}, nil
 }
 
-// SavedRun is the unit of a run that is judged again. Its name is where it is: SCENARIO/RUN.
-func SavedRun(run string, b Build) Unit {
+// SavedRun is the unit of a run that is judged again. Its name is where it is, SCENARIO/RUN, and content is a text that
+// is another one when what is judged is.
+func SavedRun(run, content string, b Build) Unit {
 	return Unit{
-		ID: digest("saved run", run, b.Commit, b.Kubernetes), Name: run, Once: true,
+		ID: digest("saved run", run, content, b.Commit, b.Kubernetes), Name: run, Once: true,
 		Expect:   "each check's verdict as the run has it",
 		Estimate: plan.Duration(time.Second),
 	}

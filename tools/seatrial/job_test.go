@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -230,11 +231,12 @@ func (s *s3) fill(t *testing.T) (changed int) {
 		for name, data := range small[k] {
 			if name == rundir.VerdictFile && i%500 == 0 { // Then it had another verdict.
 				changed++
-				was := bytes.Replace(data, []byte(`"verdict": "`+check.Pass), []byte(`"verdict": "`+check.Unknown), 1)
-				if bytes.Equal(was, data) {
+				pass := []byte(`"verdict": "` + check.Pass) // The last: the first may be the run's own.
+				at := bytes.LastIndex(data, pass)
+				if at < 0 {
 					t.Fatalf("%s has no check that passes", names[k])
 				}
-				data = was
+				data = slices.Concat(data[:at], []byte(`"verdict": "`+check.Unknown), data[at+len(pass):])
 			}
 			key := path.Join("seatrial", names[k], fmt.Sprintf("%05d", i), name)
 			all.Go(func() error {

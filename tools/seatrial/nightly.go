@@ -288,7 +288,12 @@ func (f *nightlyFlags) night(
 	n := nightly.Night{
 		List: part, Known: known, Run: runner.run, Ahead: runner.ahead, Now: time.Now, Until: begin.Add(f.budget),
 		Tell: func(format string, args ...any) { say(stderr, format, args...) },
-		Keep: func(r nightly.Result) error { return errors.Join(k.store.Keep(r), k.show(ctx)) },
+		Keep: func(r nightly.Result) error {
+			if err := k.store.Keep(r); err != nil {
+				return err
+			}
+			return k.show(ctx)
+		},
 		Soak: func(round int) ([]nightly.Unit, error) { return f.soak(part, round) },
 	}
 	nightErr := n.Sleep(ctx)

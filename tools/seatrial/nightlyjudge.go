@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,19 +68,22 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, runs.close()) }()
-	names, err := runs.names(ctx)
+	if err := f.apart(ctx, runs); err != nil {
+		return err
+	}
+	saved, err := runs.list(ctx)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		list.Units = append(list.Units, nightly.SavedRun(name, list.Build))
+	for _, name := range slices.Sorted(maps.Keys(saved)) {
+		list.Units = append(list.Units, nightly.SavedRun(name, saved[name], list.Build))
 	}
 	switch {
-	case len(names) == 0:
+	case len(saved) == 0:
 		return badArguments("RUNS: no run with a verdict is in %q; give a --runs directory, or what --store of a "+
 			"night was", f.runs)
-	case n > len(names):
-		return badArguments("--shard is %q, and there are %d runs: give at most that many parts", f.shard, len(names))
+	case n > len(saved):
+		return badArguments("--shard is %q, and there are %d runs: give at most that many parts", f.shard, len(saved))
 	}
 	part := list.Shards(n)[i-1]
 	name := fmt.Sprintf("%d-of-%d", i, n)
@@ -111,15 +115,39 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 			if err != nil {
 				return nightly.Attempt{}, err
 			}
-			return judgeAgain(path)
+			return judgeAgain(path, u.Name)
 		},
 	}
 	return k.conclude(ctx, stdout, night.Sleep(ctx))
 }
 
+// apart refuses a place for the results that is that of the runs: there the pages of a night would be replaced.
+func (f *judgeFlags) apart(ctx context.Context, runs *runsAt) error {
+	real := func(path string) string {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return path
+		}
+		if to, err := filepath.EvalSymlinks(abs); err == nil {
+			return to
+		}
+		return abs
+	}
+	if runs.bucket == nil && real(f.place.root) == real(f.runs) {
+		return badArguments("--out: %q has the runs, and its nightly/ may be a night's: give another directory",
+			f.place.root)
+	}
+	store, err := openRemote(ctx, "--store", f.place.bucket)
+	if err == nil && store != nil && runs.bucket != nil && store.Place() == runs.bucket.Place() {
+		err = badArguments("--store: %q has the runs, and its nightly/ may be a night's: give another prefix",
+			f.place.bucket)
+	}
+	return err
+}
+
 // judgeAgain judges a saved run and compares the verdict of each check with the one that was kept. What it returns
-// depends on the run and the checks alone.
-func judgeAgain(path string) (nightly.Attempt, error) {
+// depends on the name, the run and the checks alone.
+func judgeAgain(path, name string) (nightly.Attempt, error) {
 	var kept check.Report
 	var j report.Judged
 	dir, err := rundir.Open(path)
@@ -130,7 +158,8 @@ func judgeAgain(path string) (nightly.Attempt, error) {
 		j, err = trial.Judge(dir, trial.AllParts().Checks)
 	}
 	if err != nil {
-		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be judged: " + err.Error()}
+		return nightly.Attempt{}, &nightly.CannotError{
+			Why: "cannot be judged: " + strings.ReplaceAll(err.Error(), path, name)}
 	}
 	a := nightly.Attempt{
 		Verdict: check.Pass, Trial: j.Report.Verdict, Why: "as it was judged before: " + string(kept.Verdict),
@@ -140,12 +169,12 @@ func judgeAgain(path string) (nightly.Attempt, error) {
 	if len(changed) == 0 {
 		return a, nil
 	}
-	a.Verdict, a.Check = check.Fail, changed[0].check
-	if j.Report.Verdict == check.Unknown {
-		a.Verdict = check.Unknown
-	}
+	a.Verdict, a.Check = check.Unknown, changed[0].check
 	var all []string
 	for _, c := range changed {
+		if c.now != string(check.Unknown) {
+			a.Verdict = check.Fail
+		}
 		all = append(all, fmt.Sprintf("%s is %s, and was %s", c.check, c.now, c.before))
 	}
 	a.Why = "not as it was judged before: " + strings.Join(all, "; ")
@@ -202,18 +231,23 @@ func openRuns(ctx context.Context, place string) (*runsAt, error) {
 	return &runsAt{root: root, bucket: b}, nil
 }
 
-// names lists the runs that have a verdict, SCENARIO/RUN, in order.
-func (r *runsAt) names(ctx context.Context) ([]string, error) {
+// list returns the runs that have a verdict, SCENARIO/RUN, each with a text that is another one when its history or
+// its verdict is.
+func (r *runsAt) list(ctx context.Context) (map[string]string, error) {
 	if r.bucket != nil {
 		return r.bucket.Runs(ctx, time.Minute)
 	}
 	dirs, err := rundir.List(r.root)
-	var names []string
+	saved := map[string]string{}
 	for _, d := range dirs {
-		names = append(names, runOf(d))
+		verdict, readErr := d.ReadFile(rundir.VerdictFile)
+		size := int64(-1)
+		if info, err := os.Stat(d.File(rundir.HistoryFile)); err == nil {
+			size = info.Size()
+		}
+		saved[runOf(d)], err = fmt.Sprint(size, " ", string(verdict)), errors.Join(err, readErr)
 	}
-	slices.Sort(names)
-	return names, err
+	return saved, err
 }
 
 // fetch returns the path of a run on this host.

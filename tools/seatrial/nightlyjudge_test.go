@@ -88,6 +88,46 @@ func TestNightlyJudge(t *testing.T) {
 	}
 }
 
+// TestJudgedAgainAgain: a result counts as long as the run is what it was.
+func TestJudgedAgainAgain(t *testing.T) {
+	root, out := savedBelow(t, scaled, settled, scaling), t.TempDir()
+	ask(t, "nightly", "judge", root, "--out", out)
+	if err := os.RemoveAll(filepath.Join(root, scaled)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(root, settled, "run", rundir.HistoryFile)); err != nil {
+		t.Fatal(err)
+	}
+	got := ask(t, "nightly", "judge", root, "--out", out)
+	if got.code != exitUnknown || !strings.Contains(got.stdout, "verdict: UNKNOWN, 1 of 2 as expected") {
+		t.Errorf("%+v", got)
+	}
+	if strings.Contains(got.stdout, root) {
+		t.Errorf("the directory of this machine is told: %s", got.stdout)
+	}
+}
+
+// TestRunsAndResultsAreApart: nothing of the runs' place is touched.
+func TestRunsAndResultsAreApart(t *testing.T) {
+	root := savedBelow(t, scaled)
+	link := filepath.Join(t.TempDir(), "runs")
+	if err := os.Symlink(root, link); err != nil {
+		t.Fatal(err)
+	}
+	for args, says := range map[[2]string]string{
+		{root, root + "/"}: "--out: ", {root, link}: "--out: ", {t.TempDir(), "/tmp/out"}: "no run with a verdict",
+		{root, ""}: "--out is missing",
+	} {
+		got := ask(t, "nightly", "judge", args[0], "--out", args[1])
+		if got.code != exitArguments || !strings.Contains(got.stderr, says) {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, rundir.NightDir)); !os.IsNotExist(err) {
+		t.Errorf("something was written beside the runs: %v", err)
+	}
+}
+
 // TestPartsJudgeAsOneDoes: what is merged is what one process writes, byte for byte.
 func TestPartsJudgeAsOneDoes(t *testing.T) {
 	root := savedBelow(t, scaled, settled, scaling)

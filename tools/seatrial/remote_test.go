@@ -244,6 +244,10 @@ func TestRunsOfABucketAreJudged(t *testing.T) {
 		if got.code != exitPass || !strings.Contains(got.stdout, "verdict: PASS, 2 of 2 as expected") {
 			t.Errorf("prefix %q: %+v", prefix, got)
 		}
+		got = ask(t, "nightly", "judge", s.url(prefix), "--store", s.url(prefix+"/"), "--out", t.TempDir())
+		if got.code != exitArguments || !strings.Contains(got.stderr, "--store: ") {
+			t.Errorf("prefix %q, runs and results in one place: %+v", prefix, got)
+		}
 		if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v, %v", left, err)
 		}

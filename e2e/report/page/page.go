@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seatrial/seatrial/e2e/certify/certificate"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/certify/certificate"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/report"

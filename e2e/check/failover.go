@@ -18,8 +18,8 @@ const patience = 15 * time.Second
 //
 // A silence is the time from one acknowledged insert to the next, or to the end of the clients. It counts from the
 // injection of a fault on, if it began before the fault was gone; then it counts to its end, even if the fault is gone
-// before. Only the plan gives a bound: neither semi-synchronous replication nor group replication promises one. A longer
-// silence is a violation if clients tried all the time.
+// before. Only the plan gives a bound: neither semi-synchronous replication nor group replication promises one. A
+// longer silence is a violation if clients tried all the time.
 func Failover() Check {
 	return Check{
 		Name:    "failover",

@@ -41,7 +41,8 @@ func silencedBy(times historytest.FaultTimes, inserts ...insert) []history.Event
 	t := historytest.New(p)
 	t.Fault(3, "kubelet-kill", "worker", "mysql-0", times)
 	for i, in := range inserts {
-		op := history.Op{F: history.OpInsert, Client: i, Number: 1, Instance: "mysql", Seq: 1, Stage: history.StageInvoke}
+		op := history.Op{F: history.OpInsert, Client: i, Number: 1, Instance: "mysql", Seq: 1,
+			Stage: history.StageInvoke}
 		t.Add(history.Event{Kind: history.KindOp, Source: "workload/ledger", Op: &op,
 			Span: history.At(historytest.At(in.sent))})
 		if in.answered == 0 {
@@ -72,14 +73,14 @@ func TestFailover(t *testing.T) {
 		want    check.Verdict
 		says    string
 	}{
-		{"another takes the place", fault, slices.Concat(before, every(20, 28, ""), every(28, 70, "mysql-1")), check.Pass,
-			""},
+		{"another takes the place", fault, slices.Concat(before, every(20, 28, ""), every(28, 70, "mysql-1")),
+			check.Pass, ""},
 		{"nobody was hurt", fault, every(10, 70, "mysql-0"), check.Pass, ""},
 		{"too late", fault, slices.Concat(before, every(20, 45, ""), every(45, 70, "mysql-1")), check.Fail,
 			"Nobody acknowledged a write for 25.5s because of step 3 kubelet-kill: the bound is 10s. 26 inserts were " +
 				"tried, mysql-1 did again at +45.500 s."},
-		{"only when it was healed", fault, slices.Concat(before, every(20, 65, ""), every(65, 70, "mysql-0")), check.Fail,
-			"for 45.5s because of step 3 kubelet-kill: the bound is 10s. 46 inserts were tried, mysql-0 did again at"},
+		{"only when it was healed", fault, slices.Concat(before, every(20, 65, ""), every(65, 70, "mysql-0")),
+			check.Fail, "for 45.5s because of step 3 kubelet-kill: the bound is 10s. 46 inserts were tried, mysql-0 did again at"},
 		{"never", fault, slices.Concat(before, every(20, 70, "")), check.Fail, "nobody did later in the trial"},
 		{"late the second time", fault, slices.Concat(before, every(20, 25, ""), every(25, 30, "mysql-1"),
 			every(30, 50, ""), every(50, 70, "mysql-2")), check.Fail, "for 21s because of"},
@@ -98,8 +99,8 @@ func TestFailover(t *testing.T) {
 			"whether clients tried all the time"},
 		{"long after it was gone", fault, slices.Concat(every(10, 63, "mysql-0"), every(63, 90, "")), check.Pass, ""},
 		{"the clients paused", fault, slices.Concat(before, every(40, 70, "mysql-1")), check.Unknown,
-			"nobody acknowledged for 21s around step 3 kubelet-kill, and whether clients tried all the time after its " +
-				"injection is not known"},
+			"nobody acknowledged for 21s around step 3 kubelet-kill, and whether clients tried all the time after " +
+				"its injection is not known"},
 		{"injected at a time not well known", slow, slices.Concat(every(5, 9, "mysql-0"), every(9, 29, ""),
 			every(29, 70, "mysql-1")), check.Unknown, "nobody acknowledged for 21s around step 3"},
 		{"the clients ended", fault, slices.Concat(before, every(20, 26, "")), check.Unknown,
@@ -108,7 +109,8 @@ func TestFailover(t *testing.T) {
 		{"no clients", fault, nil, check.Unknown, "the clients ended 0s after"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			expect(t, result(t, history.History{Events: silencedBy(tt.fault, tt.inserts...)}, "failover"), tt.want, tt.says)
+			events := silencedBy(tt.fault, tt.inserts...)
+			expect(t, result(t, history.History{Events: events}, "failover"), tt.want, tt.says)
 		})
 	}
 	for _, stage := range []history.FaultStage{history.StageInjected, history.StageConfirmed} {

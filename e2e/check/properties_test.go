@@ -206,7 +206,8 @@ func TestAll(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	want := []string{"acknowledged", "attach-order", "balances", "checksums", "coverage", "damage", "detach-in-use",
-		"detach-order", "errant-gtid", "etcd-rollback", "failover", "in-sync", "integrity", "isolation", "mount-residue", "mounts",
+		"detach-order", "errant-gtid", "etcd-rollback", "failover", "in-sync", "integrity", "isolation",
+		"mount-residue", "mounts",
 		"one-writer", "order", "pdb-honoured", "pod-identity", "registers", "residue-audit", "right-volume", "rows",
 		"set-binding", "set-claims", "set-identity", "set-on-delete", "set-partition", "set-policy",
 		"set-promotion", "set-status", "set-update",

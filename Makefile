@@ -88,7 +88,7 @@ long: build ## Run the longest tests on clusters: faults, disks, workload, no AP
 	@env $$(bin/seatrial setup -o env) SEATRIAL_LONG=1 go test -v -count=1 -p 1 -timeout 90m \
 		$(LONG) 2>&1 | tee bin/long.log | awk -f .ci/digest.awk
 
-cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on three clusters; 40 min
+cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on three clusters; 90 min
 	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 

@@ -110,12 +110,6 @@ func (j *silences) judge(before, after *history.Event) {
 	}
 	span := history.Span{NotBefore: certain, NotAfter: end}
 	lasted, perhaps := max(0, end.Sub(certain)), max(0, end.Sub(possible))
-	unknown := func(format string, args ...any) {
-		j.unknown(format, args...)
-		for _, l := range during {
-			delete(j.longest, l.Step)
-		}
-	}
 	culprit := during[0]
 	for _, l := range during { // The last that was injected before it began to count.
 		if at := l.Facts[history.StageInjected]; at.Span.NotBefore <= certain &&
@@ -138,14 +132,11 @@ func (j *silences) judge(before, after *history.Event) {
 		}
 		j.violation(f, "Nobody acknowledged a write for %s because of %s: the bound is %s. %s were tried, %s.",
 			lasted.Round(time.Millisecond), culprit, j.bound, plan.Count(tried, "insert"), next)
-		for _, l := range during {
-			delete(j.longest, l.Step)
-		}
 	case perhaps > j.bound:
-		unknown("nobody acknowledged for %s around %s, and whether clients tried all the time after its injection is "+
-			"not known", perhaps.Round(time.Millisecond), culprit)
+		j.unknown("nobody acknowledged for %s around %s, and whether clients tried all the time after its injection "+
+			"is not known", perhaps.Round(time.Millisecond), culprit)
 	case after == nil:
-		unknown("the clients ended %s after the last acknowledgement, before %s was gone: the bound is %s",
+		j.unknown("the clients ended %s after the last acknowledgement, before %s was gone: the bound is %s",
 			lasted.Round(time.Millisecond), culprit, j.bound)
 	default:
 		for _, l := range during {
@@ -153,6 +144,10 @@ func (j *silences) judge(before, after *history.Event) {
 				j.longest[l.Step] = max(longest, perhaps)
 			}
 		}
+		return
+	}
+	for _, l := range during {
+		delete(j.longest, l.Step)
 	}
 }
 

@@ -109,8 +109,8 @@ func shardFlag(cmd *cobra.Command, shard *string) {
 }
 
 func storeFlag(cmd *cobra.Command, store *string) {
-	cmd.Flags().StringVar(store, "store", "", "where results and runs are stored too, one by one: "+
-		"s3://BUCKET/PREFIX?endpoint=URL; results that are there count as one's own")
+	cmd.Flags().StringVar(store, "store", "", "where results are stored too, one by one, those of a night "+
+		"with their runs: s3://BUCKET/PREFIX?endpoint=URL; results that are there count as one's own")
 }
 
 // parts returns the list of the night, this shard's part of it, from 1 on, and the number of parts.

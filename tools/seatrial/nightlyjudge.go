@@ -231,8 +231,8 @@ func openRuns(ctx context.Context, place string) (*runsAt, error) {
 	return &runsAt{root: root, bucket: b}, nil
 }
 
-// list returns the runs that have a verdict, SCENARIO/RUN, each with a text that is another one when its history or
-// its verdict is.
+// list returns the runs that have a verdict, SCENARIO/RUN, each with a text that is another one when the length of its
+// history or its verdict is; in a bucket, when the history is.
 func (r *runsAt) list(ctx context.Context) (map[string]string, error) {
 	if r.bucket != nil {
 		return r.bucket.Runs(ctx, time.Minute)

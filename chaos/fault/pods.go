@@ -135,8 +135,11 @@ func (e Env) VolumeHandle(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("get PersistentVolume %q: %w", claim.Spec.VolumeName, err)
 		}
-		if pv.Spec.CSI != nil {
+		switch {
+		case pv.Spec.CSI != nil:
 			return pv.Spec.CSI.VolumeHandle, nil
+		case pv.Spec.FlexVolume != nil: // To its driver it is the name of its PersistentVolume.
+			return pv.Name, nil
 		}
 		seen = fmt.Sprintf("PersistentVolume %q has no CSI driver", pv.Name)
 	}

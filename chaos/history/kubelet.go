@@ -32,8 +32,9 @@ const (
 )
 
 // The paths below the kubelet's root. The layout is that of k8s.io/kubernetes v1.37.0: pkg/volume/csi
-// (makeDeviceMountPath, csi_block.go) and pkg/kubelet/config (GetPodVolumeDir, GetPodVolumeSubpathsDir). A CSI driver
-// may stage below the staging path of a block volume, so that is its prefix.
+// (makeDeviceMountPath, csi_block.go), pkg/volume/flexvolume (getDeviceMountPath) and pkg/kubelet/config
+// (GetPodVolumeDir, GetPodVolumeSubpathsDir). A CSI driver may stage below the staging path of a block volume, so that
+// is its prefix.
 const (
 	csiPlugins = `^plugins/kubernetes\.io/csi/`
 	csiDevices = csiPlugins + `volumeDevices/`
@@ -48,6 +49,7 @@ var (
 	mapPath     = regexp.MustCompile(csiDevices + `(?P<volume>[^/]+)/dev/(?P<pod>[^/]+)$`)
 	otherDevice = regexp.MustCompile(csiDevices)
 	globalPath  = regexp.MustCompile(csiPlugins + `[^/]+/(?P<hash>[0-9a-f]{64})/globalmount$`)
+	flexPath    = regexp.MustCompile(`^plugins/kubernetes\.io/flexvolume/.+/mounts/(?P<volume>[^/]+)$`)
 )
 
 // layout returns the kinds of paths; the first that matches counts. The kind is empty where no volume is mounted.
@@ -55,6 +57,7 @@ func layout() []place {
 	return []place{
 		{PlacePod, podPath}, {PlaceSubpath, subpath}, {PlaceBlock, devicePath}, {PlaceBlock, stagingPath},
 		{PlaceBlock, publishPath}, {PlaceBlock, mapPath}, {"", otherDevice}, {PlaceGlobal, globalPath},
+		{PlaceGlobal, flexPath},
 	}
 }
 

@@ -10,6 +10,7 @@ func TestPlaceOf(t *testing.T) {
 	const (
 		pods    = "/var/lib/kubelet/pods/"
 		plugins = "/var/lib/kubelet/plugins/kubernetes.io/csi/"
+		flex    = "/var/lib/kubelet/plugins/kubernetes.io/flexvolume/"
 		devices = plugins + "volumeDevices/"
 		uid     = "0b5e1f3a-0d5c-4a55-a5b1-8f6e8a9c2d11"
 		local   = "kubernetes.io~local-volume"
@@ -53,6 +54,11 @@ func TestPlaceOf(t *testing.T) {
 
 		{plugins + "disk.example.com/" + hash + "/globalmount", global},
 		{plugins + "disk.example.com/" + hash + "/globalmount/", Place{}},
+		{flex + "seatrial/disk/mounts/pv-1", Place{Volume: "pv-1", Kind: PlaceGlobal}},
+		{flex + "disk/mounts/pv-1", Place{Volume: "pv-1", Kind: PlaceGlobal}},
+		{flex + "disk/mounts", Place{}},
+		{flex + "disk/mounts/pv-1/x", Place{}},
+		{pods + uid + "/volumes/seatrial~disk/pv-1", mounted},
 		{plugins + "disk.example.com/" + hash, Place{}},
 		{plugins + "disk.example.com/" + hash + "/vol_data.json", Place{}},
 		{plugins + "disk.example.com/" + hash[2:] + "/globalmount", Place{}},

@@ -79,6 +79,18 @@ func mistakes() []mistake {
 		{"empty zones", func(p *plan.Plan) {
 			p.Workload.Storage, p.Workload.Fencing, p.Workload.Zones = plan.StorageSharedDisk, "single", 3
 		}, "workload.zones: 3 is out of range; use 0 to 2"},
+		{"local volumes that kubelets attach", func(p *plan.Plan) { p.Workload.Attacher = plan.AttacherKubelet },
+			`workload.attacher: storage "local" is attached by nobody; leave it out`},
+		{"no such attacher", func(p *plan.Plan) {
+			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelets"
+		}, `workload.attacher: no attacher "kubelets"; did you mean "kubelet"?`},
+		{"nothing to attach", func(p *plan.Plan) {
+			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "unattached", "kubelet"
+		}, `workload.attacher: fencing "unattached" attaches nothing; leave it out`},
+		{"zones of kubelets", func(p *plan.Plan) {
+			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelet"
+			p.Workload.Zones = 2
+		}, "workload.zones: volumes that kubelets attach are in no zone; leave it out"},
 		{"workers", func(p *plan.Plan) { p.Workers = 0 }, "workers: 0 is out of range; use 1 to 64"},
 		{"workload", func(p *plan.Plan) { p.Workload.Name = "leger" },
 			`workload.name: no workload "leger"; did you mean "ledger"? known: ledger`},

@@ -31,6 +31,9 @@ type Workload struct {
 	// Fencing is what a shared disk does about a second node: "none", "single" or "evict"; or "unattached", which
 	// attaches no disk to any node, as file storage does.
 	Fencing string `json:"fencing,omitempty"`
+	// Attacher is who attaches a shared disk to its node: the attach/detach controller (when empty), or
+	// AttacherKubelet. The second is FlexVolume, with one volume for each replica, made before.
+	Attacher string `json:"attacher,omitempty"`
 	// Zones is how many zones the workers are in, in turn by name; a shared disk can be used only in the zone that it
 	// was made in. 0 is one.
 	Zones int `json:"zones,omitempty"`
@@ -99,6 +102,9 @@ const (
 
 // FencingUnattached is that of disks that are attached to no node.
 const FencingUnattached = "unattached"
+
+// AttacherKubelet is each node's kubelet (enableControllerAttachDetach: false), which attaches no CSI volumes.
+const AttacherKubelet = "kubelet"
 
 // Storages returns what volumes can be.
 func Storages() []string { return []string{StorageLocal, StorageSharedDisk} }
@@ -230,12 +236,26 @@ func (v *validator) workload() {
 	case w.StorageName() == StorageSharedDisk:
 		v.OneOf("workload.fencing", "fencing", w.Fencing, "none", "single", "evict", FencingUnattached)
 		v.Range("workload.zones", w.Zones, 0, v.plan.Workers)
+		v.attacher(w)
 	case w.Fencing != "":
 		v.Add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
+	case w.Attacher != "":
+		v.Add("workload.attacher", "leave it out", "storage %q is attached by nobody", w.StorageName())
 	case w.Zones != 0:
 		v.Add("workload.zones", "leave it out", "storage %q has no zones", w.StorageName())
 	}
 	v.local(w)
+}
+
+// attacher checks what goes with shared disks that kubelets attach.
+func (v *validator) attacher(w Workload) {
+	switch {
+	case w.Attacher == "" || !v.OneOf("workload.attacher", "attacher", w.Attacher, AttacherKubelet):
+	case w.Fencing == FencingUnattached:
+		v.Add("workload.attacher", "leave it out", "fencing %q attaches nothing", w.Fencing)
+	case w.Zones > 1:
+		v.Add("workload.zones", "leave it out", "volumes that kubelets attach are in no zone")
+	}
 }
 
 // local checks what only local volumes have.

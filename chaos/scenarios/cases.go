@@ -14,7 +14,7 @@ import (
 // a control PASS; every version without a fix; and the number of volumes.
 func Cases() []plan.Case {
 	volumes := slices.Concat(detachCases(), kubeletCases(), stageCases(), evictionCases(), againCases(),
-		claimCases())
+		claimCases(), attachCases())
 	for i := range volumes {
 		volumes[i].Volumes = cmp.Or(volumes[i].Volumes, forced)
 	}

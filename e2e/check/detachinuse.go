@@ -30,7 +30,7 @@ func DetachInUse() Check {
 			"mounted by its node, unless by force; test/e2e/storage/detach_mounted.go",
 		Unit: "states of VolumeAttachments",
 		Applies: func(p plan.Plan) bool {
-			return onSharedDisk(p) && p.Workload.Fencing != plan.FencingUnattached
+			return onSharedDisk(p) && p.Workload.Fencing != plan.FencingUnattached && p.Workload.Attacher == ""
 		},
 		Lacks: ofOwn(noCalls),
 		judge: judgeDetachInUse,

@@ -15,7 +15,7 @@ import (
 // The kubelet learns from its Node that a volume is attached: it waits until it has reported the volume in
 // volumesInUse, which keeps the attach/detach controller from detaching it, and until that controller lists it in
 // volumesAttached. So some status of the node that was in effect since the volume was last unstaged there must list it,
-// in each.
+// in each. A kubelet that attaches by itself asks no controller, and neither list has its volumes.
 //
 // Each step needs a call of the previous step that succeeded before it began and that no call undid in between. A boot
 // of the node undoes staging, but not attaching. For a driver that never attaches, or never stages, that step is left
@@ -51,7 +51,7 @@ func judgeStageOrder(r *ruling) {
 			r.judgeStep(c, world.RPCStage, world.RPCUnstage, calls.Driver)
 		case attaches:
 			r.judgeStep(c, world.RPCAttach, world.RPCDetach, calls.Controller)
-			if c.RPC == world.RPCStage {
+			if c.RPC == world.RPCStage && r.trial.Plan.Workload.Attacher == "" {
 				r.judgeListed(c)
 			}
 		}

@@ -466,8 +466,11 @@ func (c *runner) volume(ctx context.Context, pod string) (volume, error) {
 				return false, "", fmt.Errorf("get PersistentVolume: %w", err)
 			}
 			v.pv = pv.Name
-			if pv.Spec.CSI != nil {
+			switch {
+			case pv.Spec.CSI != nil:
 				v.handle = pv.Spec.CSI.VolumeHandle
+			case pv.Spec.FlexVolume != nil:
+				v.handle = pv.Name
 			}
 			return true, "", nil
 		}
@@ -481,7 +484,7 @@ func (v volume) at(path, place string) bool {
 	p, _ := history.PlaceOf(path)
 	switch p.Kind {
 	case history.PlaceGlobal:
-		return place != plan.PlacePod && v.handle != "" && p.Hash == history.HandleHash(v.handle)
+		return place != plan.PlacePod && v.handle != "" && (p.Volume == v.pv || p.Hash == history.HandleHash(v.handle))
 	case history.PlacePod:
 		return place != plan.PlaceGlobal && p.Volume == v.pv
 	case history.PlaceSubpath, history.PlaceBlock:

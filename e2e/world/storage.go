@@ -82,8 +82,11 @@ func readStorage(w *World) *Storage {
 
 func (s *Storage) addPV(v *Volume) {
 	o := &PV{Name: v.Name(), Directory: v.Spec.HostPath != nil, Modes: v.Spec.AccessModes}
-	if v.Spec.CSI != nil {
-		o.Handle, o.Driver = v.Spec.CSI.VolumeHandle, v.Spec.CSI.Driver
+	switch csi, flex := v.Spec.CSI, v.Spec.FlexVolume; {
+	case csi != nil:
+		o.Handle, o.Driver = csi.VolumeHandle, csi.Driver
+	case flex != nil: // To its driver it is the name of its PersistentVolume.
+		o.Handle, o.Driver = o.Name, flex.Driver
 	}
 	if size, ok := v.Spec.Capacity[corev1.ResourceStorage]; ok {
 		o.Size = size.String()

@@ -85,7 +85,8 @@ func mistakes() []mistake {
 			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelets"
 		}, `workload.attacher: no attacher "kubelets"; did you mean "kubelet"?`},
 		{"nothing to attach", func(p *plan.Plan) {
-			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "unattached", "kubelet"
+			p.Workload.Storage, p.Workload.Fencing = plan.StorageSharedDisk, plan.FencingUnattached
+			p.Workload.Attacher = plan.AttacherKubelet
 		}, `workload.attacher: fencing "unattached" attaches nothing; leave it out`},
 		{"zones of kubelets", func(p *plan.Plan) {
 			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelet"

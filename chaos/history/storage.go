@@ -43,8 +43,9 @@ type Holding struct {
 // volume_manager_total_volumes and storage_operation_duration_seconds. It is recorded when it differs from the last.
 // With Error the kubelet could not be asked, and the rest is void.
 type VolumeManager struct {
-	Node    string `json:"node"`
-	Plugin  string `json:"plugin,omitempty"`  // "kubernetes.io/csi:" and a driver, or "kubernetes.io/local-volume".
+	Node string `json:"node"`
+	// Plugin is "kubernetes.io/csi:" and a driver, "kubernetes.io/local-volume", or a FlexVolume driver.
+	Plugin  string `json:"plugin,omitempty"`
 	Desired int    `json:"desired,omitempty"` // How many volumes the pods of the node need.
 	Actual  int    `json:"actual,omitempty"`  // How many the kubelet has attached or mounted, as far as it knows.
 	Failed  int    `json:"failed,omitempty"`  // Operations that failed since the kubelet started.

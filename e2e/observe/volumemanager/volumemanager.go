@@ -99,8 +99,9 @@ func read(ctx context.Context, kube kubernetes.Interface, node string) (map[stri
 	add := func(name, label string, count func(*history.VolumeManager, *dto.Metric)) {
 		for _, metric := range families[name].GetMetric() {
 			plugin := labelOf(metric, label)
-			if !strings.HasPrefix(plugin, "kubernetes.io/csi:") && plugin != "kubernetes.io/local-volume" {
-				continue // Configuration and host paths, which pods of the system have too.
+			own := strings.HasPrefix(plugin, "kubernetes.io/csi:") || plugin == "kubernetes.io/local-volume"
+			if !own && strings.HasPrefix(plugin, "kubernetes.io/") {
+				continue // Configuration and host paths, which pods of the system have too. Others are FlexVolumes.
 			}
 			m := said[plugin]
 			m.Node, m.Plugin = node, plugin

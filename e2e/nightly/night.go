@@ -128,7 +128,11 @@ func (n *Night) one(ctx context.Context, u Unit) (begun bool, err error) {
 			return begun, fmt.Errorf("keep the result of %s: %w", u.Title(), err)
 		}
 		n.learn(r)
-		n.Tell("%s, attempt %d: %s (expected: %s)", u.Title(), len(r.Attempts), a.Trial, u.Expect)
+		why := ""
+		if a.Verdict != check.Pass {
+			why = ": " + a.Why
+		}
+		n.Tell("%s, attempt %d: %s (expected: %s)%s", u.Title(), len(r.Attempts), a.Trial, u.Expect, why)
 	}
 	return begun, nil
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -102,14 +103,7 @@ func TestIndexedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	job.Namespace = metav1.NamespaceDefault
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "nights", Namespace: job.Namespace},
-		StringData: map[string]string{
-			"AWS_ACCESS_KEY_ID":     os.Getenv("AWS_ACCESS_KEY_ID"),
-			"AWS_SECRET_ACCESS_KEY": os.Getenv("AWS_SECRET_ACCESS_KEY"),
-		}}
-	if _, err := kube.CoreV1().Secrets(job.Namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	nightsSecret(t, kube, job.Namespace)
 	begin = time.Now()
 	if _, err := kube.BatchV1().Jobs(job.Namespace).Create(t.Context(), &job, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -164,13 +158,13 @@ func TestIndexedJob(t *testing.T) {
 	}
 }
 
+func engine() string { return cmp.Or(os.Getenv("SEATRIAL_ENGINE"), "docker") }
+
 // container calls the container engine.
-func container(t *testing.T, in *bytes.Reader, args ...string) string {
+func container(t *testing.T, in io.Reader, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("SEATRIAL_ENGINE"), "docker"), args...)
-	if in != nil {
-		cmd.Stdin = in
-	}
+	cmd := exec.CommandContext(t.Context(), engine(), args...)
+	cmd.Stdin = in
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%q: %v: %s", cmd.Args, err, out)

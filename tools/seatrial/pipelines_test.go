@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pipelines returns the pipelines that docs/nightly.md offers to copy, in their order.
+// pipelines returns the pipelines that docs/nightly.md offers to copy, in their order, and the Job it names.
 func pipelines(t *testing.T) (github, gitlab, prow, job string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "nightly.md"))
@@ -22,10 +22,14 @@ func pipelines(t *testing.T) (github, gitlab, prow, job string) {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(text, -1)
-	if len(found) != 4 {
-		t.Fatalf("docs/nightly.md has %d pipelines, want 4", len(found))
+	if len(found) != 3 {
+		t.Fatalf("docs/nightly.md has %d pipelines, want 3", len(found))
 	}
-	return string(found[0][1]), string(found[1][1]), string(found[2][1]), string(found[3][1])
+	trials, err := os.ReadFile(filepath.Join("..", "..", "examples", "job", "trials.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(found[0][1]), string(found[1][1]), string(found[2][1]), string(trials)
 }
 
 // host is a directory where shell parts run: make prints what it would do, the rest is stubs.
@@ -40,7 +44,7 @@ func newHost(t *testing.T, env ...string) host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir, seatrial := t.TempDir(), `echo "seatrial $*"; exit ${CODE:-0}`
 	program, err := exec.LookPath("make")
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +53,7 @@ func newHost(t *testing.T, env ...string) host {
 		"stubs/make":   `exec ` + program + ` -n -C '` + root + `' "$@"`,
 		"stubs/sudo":   `[ "$1" = -E ] && shift; exec "$@"`,
 		"stubs/go":     `echo "go $*"; mkdir -p shards/nightly; echo "## PASS" > shards/nightly/summary.md`,
-		"bin/seatrial": `echo "seatrial $*"; exit ${CODE:-0}`,
+		"bin/seatrial": seatrial, "stubs/seatrial": seatrial,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -159,10 +163,14 @@ func TestPipelinesToCopy(t *testing.T) {
 		}
 		t.Setenv("JOB_COMPLETION_INDEX", "5") // For the program itself.
 		for _, code := range []int{0, 254, 255} {
-			h := newHost(t, "S3=https://s3", fmt.Sprintf("CODE=%d", code))
+			h := newHost(t, fmt.Sprintf("CODE=%d", code))
 			out, got := h.run(t, j.Spec.Template.Spec.Containers[0].Command...)
-			call := "seatrial nightly --budget 2h --shard job/64 --store s3://nights/seatrial?endpoint=https://s3"
-			if got != code || !strings.Contains(out, call) {
+			want := "seatrial setup --yes --load /images.tar\n"
+			if code == 0 {
+				want += "seatrial nightly --budget 2h --shard job/64 --cluster seatrial-5 " +
+					"--store s3://nights/trials?endpoint=STORE --yes\n"
+			}
+			if got != code || out != want {
 				t.Errorf("the night ends with %d, the pod with %d:\n%s", code, got, out)
 			}
 		}

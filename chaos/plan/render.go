@@ -50,6 +50,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 			wl.Name, wl.StatefulSet, Count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)
 	}
 	line("volumes", wl.Fencing != "", "%s, fencing %s", wl.StorageName(), wl.Fencing)
+	line("volumes", wl.Attacher != "", "attached by each node's kubelet (FlexVolume)")
 	line("volumes", wl.Zones > 1, "each in one of %d zones, which the workers are in by turns", wl.Zones)
 	line("volumes", wl.Binding != "", "bound %s", wl.Binding)
 	for i, sizes := range wl.LocalVolumes {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -148,12 +149,24 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 	switch {
 	case on+off == 0, r.trial.Plan.Workload.External != nil && !r.semiSync():
 		return false, "whether it waited for replicas was never seen"
-	case on == 0:
+	case on == 0 && off == int64(len(seen)):
 		return false, "" // It had fallen back.
+	case on == 0:
+		return false, "whether it waited for replicas then was not seen"
+	case r.trial.Plan.Workload.External != nil && unasked(seen[0], op):
+		return false, "whether it waited for replicas then was not seen"
 	case off > 0 || without != 0:
 		return false, "semi-synchronous replication fell back around then"
 	}
 	return true, ""
+}
+
+// askedEvery is more than passes between two samples of an instance that answers.
+const askedEvery = 5 * time.Second
+
+// unasked reports whether the last sample before an insert was acknowledged is not known or old.
+func unasked(before *history.Event, op world.Operation) bool {
+	return before == nil || op.Answer.Span.NotAfter.Sub(before.Span.NotAfter) > askedEvery
 }
 
 // semiSync reports whether any instance was ever seen to wait for replicas.

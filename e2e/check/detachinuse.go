@@ -87,6 +87,14 @@ func (r *ruling) judgeMark(v *world.VolumeLife, a *world.AttachmentLife, watch *
 	if !lists(now) || world.NodeReady(now).Status != corev1.ConditionTrue || world.OutOfService(now) {
 		return
 	}
+	for _, n := range slices.Backward(nodes) { // The controller may not have known yet that the node is Ready again.
+		if !n.Deleted() && world.NodeReady(n).Status != corev1.ConditionTrue || world.OutOfService(n) {
+			return
+		}
+		if mark.Span.NotBefore.Sub(n.Event.Span.NotAfter) >= world.CacheLag {
+			break
+		}
+	}
 	since := now.Event // The first of the unbroken row of states that list it.
 	for _, n := range slices.Backward(nodes[:len(nodes)-1]) {
 		if !lists(n) || blind(n.Event, since, world.NodesObserver) {

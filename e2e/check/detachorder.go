@@ -80,7 +80,9 @@ func (r *ruling) unstaged(c *world.Call, life *world.Mount) bool {
 	}
 	calls, node := r.world.Calls(), c.TargetNode()
 	return slices.ContainsFunc(calls.On(world.RPCUnstage, c.Volume, node), took) ||
-		slices.ContainsFunc(calls.On(world.RPCUnpublish, c.Volume, node), took)
+		slices.ContainsFunc(calls.On(world.RPCUnpublish, c.Volume, node), func(u *world.Call) bool {
+			return took(u) && slices.Contains(life.Paths, u.Target)
+		})
 }
 
 func (r *ruling) blameDetach(v *world.VolumeLife, c *world.Call, mounts []*world.Mount) {

@@ -78,6 +78,13 @@ func judgeInSync(r *ruling) {
 					fact.Member.Waited)
 				continue
 			}
+			// A commit whose client has given up may wait for a replica until now.
+			late := r.executedAfter(g.writer, g.facts[g.writer].Span).Without(g.has[g.writer])
+			if why != "" && len(late) > 0 {
+				r.unknown("%s has other rows in table %s than %s, the writer, and there were transactions while they "+
+					"were summed up: %s", name, table, g.writer, late)
+				continue
+			}
 			r.evidence++
 			if why != "" {
 				has := ", though it has all its transactions"

@@ -70,9 +70,21 @@ func (r *ruling) idles(life *world.Mount, name string) []idle {
 			uid)
 		return nil
 	case pod.End == nil:
+		r.unseenEnd(life, pod, name)
 		return nil
 	}
 	return []idle{idleSince(pod)}
+}
+
+// unseenEnd gives a reason if the watch of pods broke for good while a pod was there whose mount stayed.
+func (r *ruling) unseenEnd(life *world.Mount, pod *world.PodLife, name string) {
+	for _, gap := range r.world.Watch().Gaps[world.PodsObserver] {
+		if gap.NotAfter >= r.trial.LookedUntil() && life.To > gap.NotBefore.Add(r.trial.Plan.Bounds.Settle.D()) {
+			r.unknown("volume %s stayed mounted as %s: whether pod %s was gone is not known, since nobody watched pods "+
+				"from %s on", name, life, pod.Name, r.clock(gap.NotBefore))
+			return
+		}
+	}
 }
 
 // idleSince returns the span from the end of a pod on.
@@ -102,6 +114,7 @@ func (r *ruling) unused(life *world.Mount, name string) []idle {
 			all = append(all, at)
 		}
 		if pod.End == nil {
+			r.unseenEnd(life, pod, name)
 			return all
 		}
 		if pod.End.Event.Span.NotAfter >= at.NotBefore {
@@ -139,6 +152,11 @@ func (r *ruling) judgeIdle(life *world.Mount, n idle, name string) bool {
 		return true
 	}
 	until := min(life.To, n.NotAfter)
+	if life.Place.Pod == "" && r.world.Watch().Blind(n.NotBefore, until, world.PodsObserver) {
+		r.unknown("the mount of volume %s as %s may have been left behind after %s, at %s: whether a pod needed it is not "+
+			"known, since the watch of pods was blind until %s", name, life, n.why, r.clock(n.NotBefore), r.clock(until))
+		return true
+	}
 	r.violation(Finding{Subject: "volume " + name, Node: life.Node, Events: leading(n.events, life.Events),
 		Span:   history.Span{NotBefore: deadline, NotAfter: until},
 		Faults: r.trial.FaultsIn(history.Span{NotBefore: n.NotBefore, NotAfter: until})},

@@ -51,31 +51,54 @@ func judgeOneWriter(r *ruling) {
 	}
 	r.evidence = len(acks)
 	slices.SortFunc(acks, func(a, b ack) int { return cmp.Compare(a.span.NotAfter, b.span.NotAfter) })
-	last := map[string]ack{} // The last acknowledgement of each, in the order of answers.
-	for _, now := range acks {
-		before, again := last[now.by]
-		for _, by := range keys(last) {
-			other := last[by]
-			if !again || by == now.by || !before.span.CertainlyBefore(other.span) ||
-				!other.span.CertainlyBefore(now.span) || r.stepped(now.by, before.span.NotAfter, now.span.NotBefore) {
+	by := map[string][]ack{} // The acknowledgements of each, in the order of answers.
+	for _, a := range acks {
+		by[a.by] = append(by[a.by], a)
+	}
+	for _, name := range keys(by) {
+		mine, told := by[name], map[[2]int64]bool{}
+		for _, other := range acks { // Between the last of name that ended before it, and the first that began after it.
+			if other.by == name {
 				continue
 			}
-			if r.trial.Plan.Workload.External != nil && now.span.NotAfter-before.span.NotAfter > thereAndBack {
-				if r.first(now.by, by, "not seen") {
+			n, _ := slices.BinarySearchFunc(mine, other.span.NotBefore, func(a ack, t history.Time) int {
+				return cmp.Compare(a.span.NotAfter, t)
+			})
+			k, _ := slices.BinarySearchFunc(mine, other.span.NotAfter, func(a ack, t history.Time) int {
+				return cmp.Compare(a.span.NotAfter, t)
+			})
+			for k < len(mine) && !other.span.CertainlyBefore(mine[k].span) {
+				k++
+			}
+			if n == 0 || k == len(mine) {
+				continue
+			}
+			before, now := mine[n-1], mine[k]
+			pair := [2]int64{before.id, now.id}
+			if told[pair] {
+				continue
+			}
+			told[pair] = true
+			if r.stepped(name, before.span.NotBefore, now.span.NotAfter) {
+				continue
+			}
+			work := r.trial.Plan.Workload
+			if (work.External != nil || work.GroupReplication()) &&
+				now.span.NotAfter-before.span.NotAfter > thereAndBack {
+				if r.first(name, other.by, "not seen") {
 					r.unknown("%s acknowledged, then %s, then %s again: whether it was made the primary again was not "+
-						"seen", now.by, by, now.by)
+						"seen", name, other.by, name)
 				}
 				continue
 			}
-			if r.first(now.by, by) {
-				r.violation(Finding{Subject: fmt.Sprintf("%s and %s", now.by, by),
+			if r.first(name, other.by) {
+				r.violation(Finding{Subject: fmt.Sprintf("%s and %s", name, other.by),
 					Span: hull(before.span, now.span), Events: []int64{before.id, other.id, now.id}},
 					"Two instances acknowledged at once: %s at %s, %s at %s, and %s again at %s, which was not made "+
-						"the primary in between.", now.by, r.clock(before.span.NotAfter), by,
-					r.clock(other.span.NotAfter), now.by, r.clock(now.span.NotAfter))
+						"the primary in between.", name, r.clock(before.span.NotAfter), other.by,
+					r.clock(other.span.NotAfter), name, r.clock(now.span.NotAfter))
 			}
 		}
-		last[now.by] = now
 	}
 	changes := 0
 	for i := 1; i < len(acks); i++ {

@@ -202,7 +202,8 @@ func (t *table) judgeWhole(name string, step int, f *world.Read, since history.T
 		switch {
 		case row.times > 0:
 			row.lost = false
-		case !row.lost && !t.trial.Plan.Workload.Grouped():
+		case name != row.key.instance: // A copy may be late, or of a group: the final read is waited for.
+		case !row.lost:
 			row.lost = true
 			lost[row.key.client] = append(lost[row.key.client], row.key.seq)
 			t.judgeLost(name, row, f, fmt.Sprintf("the read of step %d", step))

@@ -119,7 +119,8 @@ func (j *setJudge) inUse(c *world.Claim, ordinal int) {
 	for _, l := range j.set.ByOrdinal[ordinal] {
 		at := l.Before(c.Version)
 		if !l.Uses(c.Name()) || at == nil || at.Deleted() || at.Status.Over || at.Spec.NodeName == "" ||
-			at.Event.Span.NotAfter > j.viewSince(c.Event.Span) {
+			at.Event.Span.NotAfter > j.viewSince(c.Event.Span) ||
+			j.watch.Blind(at.Event.Span.NotAfter, c.Event.Span.NotAfter, world.PodsObserver) {
 			continue
 		}
 		j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, at.Event.ID}, "Claim %s was gone at %s although "+

@@ -134,6 +134,14 @@ func (j *setJudge) acted(p *world.PodState) []*world.StatefulSet {
 // controlHurt reports whether a fault that hurts the control plane was active at some time in span, or ended less than
 // CacheLag before it.
 func (j *setJudge) controlHurt(span history.Span) bool {
+	if slices.ContainsFunc(j.trial.Plan.AllSteps(), func(st plan.Step) bool {
+		at := j.trial.StepPhase(st.N)
+		return st.Upgrade != nil && st.Upgrade.Node == plan.UpgradeControlPlane && at.Begin != nil &&
+			at.Begin.Span.NotBefore <= span.NotAfter &&
+			(at.End == nil || at.End.Span.NotAfter.Add(world.CacheLag) >= span.NotBefore)
+	}) {
+		return true
+	}
 	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
 		active, ok := l.Active()
 		return ok && active.NotBefore <= span.NotAfter &&

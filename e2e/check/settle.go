@@ -70,6 +70,7 @@ func judgeSettle(r *ruling) {
 // writes holds the clients' inserts into one instance.
 type writes struct {
 	before int            // Acknowledged inserts sent before the healing ended.
+	across bool           // One of before was answered after it.
 	first  *history.Event // The first acknowledged insert that was sent after it.
 	tried  int            // Inserts sent within the bound and not acknowledged within it.
 	lastID int64          // Event id of the last insert of tried.
@@ -96,6 +97,7 @@ func (j *settling) readWrites() {
 		case op.Sent == nil || op.Sent.Span.NotBefore < j.bounds.NotBefore:
 			if ok {
 				w.before++
+				w.across = w.across || e.Span.NotAfter >= j.bounds.NotBefore
 			}
 		case ok:
 			if w.first == nil {
@@ -138,7 +140,7 @@ func (j *settling) judge(ordinal int, name string) {
 		j.violation(Finding{Subject: name, Span: j.bounds, Events: events}, format, args...)
 	}
 	switch {
-	case w.first == nil && w.before > 0 && w.tried > 0:
+	case w.first == nil && w.before > 0 && w.tried > 0 && !w.across:
 		events = append(events, w.lastID)
 		blame("%s took no write within %s after everything was healed: %d inserts were tried.", name, bound, w.tried)
 	case !ready && j.certainlyNotReady(name):
@@ -151,14 +153,20 @@ func (j *settling) judge(ordinal int, name string) {
 // where members of group replication have lost their majority: a person must decide then.
 func (j *settling) blameGroup(group string, w writes) {
 	work := j.trial.Plan.Workload
-	refused := slices.ContainsFunc(j.world.Of(history.KindPromotion), func(e *history.Event) bool {
-		return e.Promotion.Act == history.ActRefuse && e.Span.NotAfter >= j.bounds.NotBefore
-	})
+	refused := false // When the healing ended, since it is told once, or later.
+	for _, e := range j.world.Of(history.KindPromotion) {
+		switch refuses := e.Promotion.Act == history.ActRefuse; {
+		case e.Span.NotAfter < j.bounds.NotBefore:
+			refused = refuses
+		default:
+			refused = refused || refuses
+		}
+	}
 	if work.GroupReplication() || refused && !work.ManualFailover {
 		return
 	}
 	all := j.trial.Instances(j.trial.Finally())
-	if !j.whole || w.before == 0 || w.tried == 0 ||
+	if !j.whole || w.before == 0 || w.tried == 0 || w.across ||
 		slices.ContainsFunc(all, func(name string) bool { return !j.ready(name) }) {
 		return
 	}

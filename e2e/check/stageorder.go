@@ -131,12 +131,12 @@ func (r *ruling) inEffect(c *world.Call, do, undo string) (certain, perhaps bool
 		}
 		holds, undone := p.Succeeded() && p.Ended().NotAfter <= c.Began().NotBefore, false
 		for _, u := range undos {
-			if u.End != nil && !u.Succeeded() || u.Ended().NotAfter < p.Began().NotBefore ||
+			if u.End != nil && !undid(u) || u.Ended().NotAfter < p.Began().NotBefore ||
 				u.Began().NotBefore > c.Began().NotAfter {
 				continue
 			}
 			holds = false
-			if u.Succeeded() && u.Began().NotBefore >= p.Ended().NotAfter && u.Ended().NotAfter <= c.Began().NotBefore {
+			if undid(u) && u.Began().NotBefore >= p.Ended().NotAfter && u.Ended().NotAfter <= c.Began().NotBefore {
 				undone, by = true, u
 			}
 		}
@@ -146,6 +146,12 @@ func (r *ruling) inEffect(c *world.Call, do, undo string) (certain, perhaps bool
 		perhaps = perhaps || !undone
 	}
 	return false, perhaps, by
+}
+
+// undid reports whether a call that undoes another ended and did its work, even if it answered an error.
+func undid(u *world.Call) bool {
+	return u.End != nil && (u.Succeeded() || u.Point == "late" ||
+		u.RPC == world.RPCDetach && u.Point != "fail" && !slices.Contains(u.Attached, u.TargetNode()))
 }
 
 // blindBefore reports whether w was blind at some time before c.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // Names of the node observers, as their observer facts carry them.
@@ -115,10 +116,12 @@ func watched(all []*Session, t *Trial) []history.Span {
 	return spans
 }
 
-// FaultOn returns the begin of the first fault on a node whose life, from intent to confirmed healing, overlaps span.
+// FaultOn returns the begin of the last fault that takes all of a node and whose life, from intent to confirmed healing,
+// overlaps span.
 func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
-	for _, l := range s.Faults {
-		if life, ok := l.since(history.StageIntent); ok && l.Node == node && life.PossiblyOverlaps(span) {
+	for _, l := range slices.Backward(s.Faults) {
+		if life, ok := l.since(history.StageIntent); ok && l.Node == node && life.PossiblyOverlaps(span) &&
+			l.takesAny(plan.PartNode, plan.PartProcesses) {
 			return life.NotBefore, true
 		}
 	}

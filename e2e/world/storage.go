@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,8 +18,9 @@ type Storage struct {
 	PVs         map[string]*PV    // By name, as last seen.
 	Attachments []*AttachmentLife // In the order in which they were first seen.
 
-	byHandle, byHash map[string]*PV    // The first by name if several share a handle.
-	claims           map[string]string // Claim key to volume name.
+	byHandle, byHash map[string]*PV       // The first by name if several share a handle.
+	claims           map[string]string    // Claim key to volume name.
+	bound            map[string][]binding // By claim key: every claim of that name.
 	pods             *Pods
 }
 
@@ -44,8 +46,9 @@ func Attached(a *Attachment) bool { return a.Status.Attached && !a.Deleted() }
 func readStorage(w *World) *Storage {
 	o := w.Objects()
 	s := &Storage{PVs: map[string]*PV{}, claims: map[string]string{}, pods: w.Pods(),
-		byHandle: map[string]*PV{}, byHash: map[string]*PV{}}
+		byHandle: map[string]*PV{}, byHash: map[string]*PV{}, bound: map[string][]binding{}}
 	for _, c := range o.Claims.All {
+		s.bind(c)
 		if c.Spec.VolumeName != "" {
 			s.claims[c.Key()] = c.Spec.VolumeName
 		}
@@ -78,6 +81,34 @@ func readStorage(w *World) *Storage {
 		slices.SortStableFunc(a.States, func(x, y *Attachment) int { return cmp.Compare(x.Version, y.Version) })
 	}
 	return s
+}
+
+// binding is one claim, from its first to its last resourceVersion, and its volume.
+type binding struct {
+	uid, volume string
+	from, to    uint64
+}
+
+// bind adds a state of a claim.
+func (s *Storage) bind(c *Claim) {
+	all := s.bound[c.Key()]
+	i := slices.IndexFunc(all, func(b binding) bool { return b.uid == c.UID() })
+	if i < 0 {
+		i, all = len(all), append(all, binding{uid: c.UID(), from: c.Version, to: math.MaxUint64})
+	}
+	all[i].from, all[i].volume = min(all[i].from, c.Version), cmp.Or(all[i].volume, c.Spec.VolumeName)
+	if c.Deleted() {
+		all[i].to = c.Version
+	}
+	s.bound[c.Key()] = all
+}
+
+// until returns the resourceVersion at which the pod was gone, MaxUint64 if its end was not seen.
+func (l *PodLife) until() uint64 {
+	if l.End == nil {
+		return math.MaxUint64
+	}
+	return l.End.Version
 }
 
 func (s *Storage) addPV(v *Volume) {
@@ -123,7 +154,15 @@ func (s *Storage) PodName(uid string) string {
 
 // Uses reports whether a claim of the pod is bound to a PersistentVolume.
 func (s *Storage) Uses(p *PodLife, pv string) bool {
-	return slices.ContainsFunc(p.Claims, func(c ClaimUse) bool { return s.claims[Key(p.Namespace, c.Claim)] == pv })
+	return slices.ContainsFunc(p.Claims, func(c ClaimUse) bool {
+		key := Key(p.Namespace, c.Claim)
+		if all := s.bound[key]; len(all) > 0 {
+			return slices.ContainsFunc(all, func(b binding) bool {
+				return b.volume == pv && b.from <= p.until() && p.First.Version <= b.to
+			})
+		}
+		return s.claims[key] == pv
+	})
 }
 
 // Allows reports whether the volume has an access mode. The receiver may be nil: a volume that was never seen allows
@@ -150,13 +189,16 @@ func ManyNodes(modes []corev1.PersistentVolumeAccessMode) bool {
 func (a *AttachmentLife) Periods() []Period {
 	var all []Period
 	attached := false
-	for _, s := range a.States {
+	for i, s := range a.States {
 		switch {
 		case Attached(s) && !attached:
 			all = append(all, Period{Of: a, From: s.Version, Begin: s.Event})
 		case !Attached(s) && attached:
 			last := &all[len(all)-1]
 			last.To, last.End = s.Version, s.Event
+			if s.Guessed() { // It ended at some time since the state before.
+				last.To = a.States[i-1].Version + 1
+			}
 		}
 		attached = Attached(s)
 	}

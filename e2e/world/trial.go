@@ -289,6 +289,7 @@ func Takes(facts []*history.Event, step int, name string) []plan.Part {
 		names []string
 	}{
 		{plan.PartProcesses, []string{"node-stop", "node-crash"}},
+		{plan.PartNode, []string{"node-pause", "node-reboot", "power-loss"}},
 		{plan.PartPod, []string{"pod-delete", "pod-force-delete"}},
 		{plan.PartClaim, []string{"claim-delete"}},
 		{plan.PartObject, []string{"node-delete"}},

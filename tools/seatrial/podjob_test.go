@@ -182,13 +182,12 @@ func importInto(t *testing.T, node, archive string) {
 	container(t, file, "exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "-")
 }
 
-// onNode returns what a trial could leave on a node: containers, loop devices, mounts, and cgroups of an engine.
+// onNode returns what a trial could leave on a node: containers, loop devices and mounts.
 func onNode(t *testing.T, node string) []string {
 	t.Helper()
 	out := container(t, nil, "exec", node, "sh", "-c", `ctr -n k8s.io containers list -q | sort
 		losetup --list --noheadings --output NAME,BACK-FILE | sort
-		cut -d ' ' -f 5 /proc/1/mountinfo | sort
-		find /sys/fs/cgroup -maxdepth 3 -name docker`)
+		cut -d ' ' -f 5 /proc/1/mountinfo | sort`)
 	return strings.Split(out, "\n")
 }
 

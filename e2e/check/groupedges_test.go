@@ -136,7 +136,7 @@ func TestRefusedBeforeTheHealing(t *testing.T) {
 		more.Pod(history.VerbAdded, pod, "Running", true, false, 6)
 	}
 	more.Add(history.Event{Kind: history.KindPromotion, Span: history.At(historytest.At(43)),
-		Promotion: &history.Promotion{Act: history.ActRefuse, Why: "mysql-1 is back without data, and none of mysql-0, " +
+		Promotion: &history.Promotion{Act: history.ActRefuse, Why: "mysql-1 is back without data, none of mysql-0, " +
 			"mysql-1, mysql-2 has every transaction"}})
 	more.Phase(history.PhaseHeal, 0, 44, 45)
 	for seq := int64(10); seq < 15; seq++ {
@@ -206,7 +206,8 @@ func TestSentBeforeHealed(t *testing.T) {
 func TestACommitWhileAllIsReadBack(t *testing.T) {
 	events := failover(plan.TopologySemiSync)
 	late := func(at float64, pod string) history.Event {
-		e := saidBy(at, history.Member{Instance: pod, Writable: pod == "mysql-1", SemiSync: true, Executed: "a:1-5,b:1-5"})
+		e := saidBy(at, history.Member{Instance: pod, Writable: pod == "mysql-1", SemiSync: true,
+			Executed: "a:1-5,b:1-5"})
 		e.ID = int64(len(events)) + 1
 		return e
 	}

@@ -80,8 +80,8 @@ func (r *ruling) idles(life *world.Mount, name string) []idle {
 func (r *ruling) unseenEnd(life *world.Mount, pod *world.PodLife, name string) {
 	for _, gap := range r.world.Watch().Gaps[world.PodsObserver] {
 		if gap.NotAfter >= r.trial.LookedUntil() && life.To > gap.NotBefore.Add(r.trial.Plan.Bounds.Settle.D()) {
-			r.unknown("volume %s stayed mounted as %s: whether pod %s was gone is not known, since nobody watched pods "+
-				"from %s on", name, life, pod.Name, r.clock(gap.NotBefore))
+			r.unknown("volume %s stayed mounted as %s: whether pod %s was gone is not known, since nobody watched "+
+				"pods from %s on", name, life, pod.Name, r.clock(gap.NotBefore))
 			return
 		}
 	}
@@ -153,8 +153,9 @@ func (r *ruling) judgeIdle(life *world.Mount, n idle, name string) bool {
 	}
 	until := min(life.To, n.NotAfter)
 	if life.Place.Pod == "" && r.world.Watch().Blind(n.NotBefore, until, world.PodsObserver) {
-		r.unknown("the mount of volume %s as %s may have been left behind after %s, at %s: whether a pod needed it is not "+
-			"known, since the watch of pods was blind until %s", name, life, n.why, r.clock(n.NotBefore), r.clock(until))
+		r.unknown("the mount of volume %s as %s may have been left behind after %s, at %s: whether a pod needed it is "+
+			"not known, since the watch of pods was blind until %s", name, life, n.why, r.clock(n.NotBefore),
+			r.clock(until))
 		return true
 	}
 	r.violation(Finding{Subject: "volume " + name, Node: life.Node, Events: leading(n.events, life.Events),

@@ -278,7 +278,8 @@ func stageOrderMutations() []mutation {
 				e.Observer.Boot == historytest.FirstBoot
 		}, 17.2)), editAll(func(e *history.Event) bool {
 			return e.Kind == history.KindFault && e.Fault.Node == "worker"
-		}, func(e *history.Event) { e.Fault.Takes = []string{"node"} })), fail, "at +20.000 s although no NodeStageVolume had ended well"},
+		}, func(e *history.Event) { e.Fault.Takes = []string{"node"} })), fail,
+			"at +20.000 s although no NodeStageVolume had ended well"},
 		{"unstaging as it is published", "stage-order", addDisk(func(t *historytest.Trial) {
 			t.Call("NodeUnstageVolume", "pvc-0", "worker", 20, 20.5, nil)
 			t.Call("NodePublishVolume", "pvc-0", "worker", 20.2, 20.3, nil)

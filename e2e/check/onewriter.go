@@ -57,7 +57,7 @@ func judgeOneWriter(r *ruling) {
 	}
 	for _, name := range keys(by) {
 		mine, told := by[name], map[[2]int64]bool{}
-		for _, other := range acks { // Between the last of name that ended before it, and the first that began after it.
+		for _, other := range acks { // Between the last of name that ended before it, and the first that began after.
 			if other.by == name {
 				continue
 			}

@@ -28,6 +28,7 @@ type setJudge struct {
 	planned *world.Set   // The StatefulSet of the plan.
 	set     *world.Set   // The StatefulSet being judged.
 
+	upgrades   []int              // Steps that upgrade the control plane.
 	placements map[placement]bool // Cache of allows.
 }
 
@@ -49,6 +50,11 @@ func newSetJudge(r *ruling) *setJudge {
 		planned: w.Sets().Named(name), placements: map[placement]bool{}}
 	if len(j.planned.Versions) == 0 {
 		r.unknown("StatefulSet %s was never seen", name)
+	}
+	for _, st := range r.trial.Plan.AllSteps() {
+		if st.Upgrade != nil && st.Upgrade.Node == plan.UpgradeControlPlane {
+			j.upgrades = append(j.upgrades, st.N)
+		}
 	}
 	return j
 }
@@ -131,18 +137,15 @@ func (j *setJudge) acted(p *world.PodState) []*world.StatefulSet {
 	return j.set.Around(p.Version, j.viewSince(p.Event.Span))
 }
 
-// controlHurt reports whether a fault that hurts the control plane was active at some time in span, or ended less than
-// CacheLag before it.
+// controlHurt reports whether a fault that hurts the control plane, or its upgrade, was active at some time in span, or
+// ended less than CacheLag before it.
 func (j *setJudge) controlHurt(span history.Span) bool {
-	if slices.ContainsFunc(j.trial.Plan.AllSteps(), func(st plan.Step) bool {
-		at := j.trial.StepPhase(st.N)
-		return st.Upgrade != nil && st.Upgrade.Node == plan.UpgradeControlPlane && at.Begin != nil &&
-			at.Begin.Span.NotBefore <= span.NotAfter &&
+	upgraded := slices.ContainsFunc(j.upgrades, func(step int) bool {
+		at := j.trial.StepPhase(step)
+		return at.Begin != nil && at.Begin.Span.NotBefore <= span.NotAfter &&
 			(at.End == nil || at.End.Span.NotAfter.Add(world.CacheLag) >= span.NotBefore)
-	}) {
-		return true
-	}
-	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
+	})
+	return upgraded || slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
 		active, ok := l.Active()
 		return ok && active.NotBefore <= span.NotAfter &&
 			(active.NotAfter == world.Forever || active.NotAfter.Add(world.CacheLag) >= span.NotBefore) &&

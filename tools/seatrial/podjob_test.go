@@ -90,7 +90,7 @@ func TestTrialInAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	filled := strings.NewReplacer("image: IMAGE", "image: "+tag, "=STORE", "=http://"+s.at, "job/64", "job/1",
-		"--budget 2h", "--budget 8m --label-filter "+podScenario).Replace(string(text))
+		"--budget 2h", "--budget 6m --label-filter "+podScenario).Replace(string(text))
 	var job batchv1.Job
 	if err := yaml.UnmarshalStrict([]byte(filled), &job); err != nil {
 		t.Fatal(err)
@@ -116,8 +116,8 @@ func TestTrialInAPod(t *testing.T) {
 		}
 	}
 
-	policy := metav1.DeletePropagationForeground
-	err = kube.BatchV1().Jobs(job.Namespace).Delete(t.Context(), job.Name, metav1.DeleteOptions{PropagationPolicy: &policy})
+	gone := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}
+	err = kube.BatchV1().Jobs(job.Namespace).Delete(t.Context(), job.Name, gone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,8 @@ func nightImage(t *testing.T, dir, tag string) string {
 	}
 	const base = "localhost/seatrial/trials-base:test"
 	root, archive, from := filepath.Join(dir, "root.tar"), filepath.Join(dir, "image.tar"), filepath.Join(dir, "context")
-	command("mmdebstrap", "--variant=minbase", "--include=ca-certificates,docker.io,iptables,kmod,procps", "bookworm", root)
+	command("mmdebstrap", "--variant=minbase", "--include=ca-certificates,docker.io,iptables,kmod,procps", "bookworm",
+		root)
 	container(t, nil, "import", root, base)
 	if err := os.CopyFS(filepath.Join(from, "bin"), os.DirFS("../../bin")); err != nil {
 		t.Fatal(err)
@@ -162,9 +163,9 @@ func nightImage(t *testing.T, dir, tag string) string {
 	}
 	container(t, nil, "build", "--build-arg", "BASE="+base, "-f", dockerfile, "-t", tag, from)
 	t.Cleanup(func() {
-		args := []string{"rmi", "--force", tag, base}
-		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), engine(), args...).CombinedOutput(); err != nil {
-			t.Errorf("%q: %v: %s", args, err, out)
+		remove := exec.CommandContext(context.WithoutCancel(t.Context()), engine(), "rmi", "--force", tag, base)
+		if out, err := remove.CombinedOutput(); err != nil {
+			t.Errorf("%q: %v: %s", remove.Args, err, out)
 		}
 	})
 	container(t, nil, "save", "-o", archive, tag)
@@ -182,11 +183,12 @@ func importInto(t *testing.T, node, archive string) {
 	container(t, file, "exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "-")
 }
 
-// onNode returns what a trial could leave on a node: containers, loop devices and mounts.
+// onNode returns what a trial of the Job could leave on a node: containers, loop devices and mounts. Loop devices of
+// other clusters are seen there too.
 func onNode(t *testing.T, node string) []string {
 	t.Helper()
-	out := container(t, nil, "exec", node, "sh", "-c", `ctr -n k8s.io containers list -q | sort
-		losetup --list --noheadings --output NAME,BACK-FILE | sort
+	out := container(t, nil, "exec", node, "sh", "-c", `ctr -n k8s.io containers list -q 2>/dev/null | sort
+		losetup --list --noheadings --output NAME,BACK-FILE | grep -e seatrial-0- -e '(deleted)'
 		cut -d ' ' -f 5 /proc/1/mountinfo | sort`)
 	return strings.Split(out, "\n")
 }

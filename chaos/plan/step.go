@@ -436,6 +436,7 @@ func (v *validator) step(at string, s Step, in depth) {
 		return
 	}
 	v.spares(at, s, k)
+	v.attached(at, s)
 	switch {
 	case k.data && v.work.Light:
 		v.Add(at+".do", "leave the step out", "a light workload has no data to %s", s.Do)

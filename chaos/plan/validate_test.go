@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,17 @@ func mistakes() []mistake {
 			p.Workload.Storage, p.Workload.Fencing = plan.StorageSharedDisk, plan.FencingUnattached
 			p.Workload.Attacher = plan.AttacherKubelet
 		}, `workload.attacher: fencing "unattached" attaches nothing; leave it out`},
+		{"kubelets attach no new volumes", func(p *plan.Plan) {
+			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelet"
+			p.Workload.WhenScaled = plan.PolicyDelete
+		}, "workload.attacher: a volume whose claim was deleted is not made anew; leave it out"},
+		{"kubelets publish by themselves", func(p *plan.Plan) {
+			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelet"
+			at := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Fault != nil })
+			p.Steps[at].Fault.During = []plan.Step{{Do: plan.ActionAwait, Bound: plan.Duration(time.Minute),
+				Await: &plan.Await{For: plan.AwaitCSIBegin, RPC: "NodePublishVolume"}}}
+			plan.Number(p.Steps)
+		}, `steps[2].fault.during[0].await.rpc: no method of a volume that a kubelet attaches "NodePublishVolume"`},
 		{"zones of kubelets", func(p *plan.Plan) {
 			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelet"
 			p.Workload.Zones = 2

@@ -31,8 +31,9 @@ type Workload struct {
 	// Fencing is what a shared disk does about a second node: "none", "single" or "evict"; or "unattached", which
 	// attaches no disk to any node, as file storage does.
 	Fencing string `json:"fencing,omitempty"`
-	// Attacher is who attaches a shared disk to its node: the attach/detach controller (when empty), or
-	// AttacherKubelet. The second is FlexVolume, with one volume for each replica, made before.
+	// Attacher is who attaches a shared disk to its node: the attach/detach controller (when empty), or "kubelet", the
+	// node's kubelet itself, through FlexVolume. The workers' kubelets are restarted for it. One volume for each
+	// replica is made before the trial; none is made later.
 	Attacher string `json:"attacher,omitempty"`
 	// Zones is how many zones the workers are in, in turn by name; a shared disk can be used only in the zone that it
 	// was made in. 0 is one.
@@ -255,6 +256,39 @@ func (v *validator) attacher(w Workload) {
 		v.Add("workload.attacher", "leave it out", "fencing %q attaches nothing", w.Fencing)
 	case w.Zones > 1:
 		v.Add("workload.zones", "leave it out", "volumes that kubelets attach are in no zone")
+	case w.WhenDeleted == PolicyDelete || w.WhenScaled == PolicyDelete:
+		v.Add("workload.attacher", "leave it out", "a volume whose claim was deleted is not made anew")
+	}
+}
+
+// flexRPCs are the calls that a volume has that its kubelet attaches: the kubelet mounts it for pods by itself.
+func flexRPCs() []string {
+	return []string{"ControllerPublishVolume", "ControllerUnpublishVolume", "NodeStageVolume", "NodeUnstageVolume"}
+}
+
+// attached refuses a step that cannot work with volumes that kubelets attach.
+func (v *validator) attached(at string, s Step) {
+	if v.work.Attacher != AttacherKubelet {
+		return
+	}
+	switch {
+	case s.Upgrade != nil:
+		v.Add(at+".do", "leave the step out", "an upgrade writes the kubelet's configuration anew, and the controller "+
+			"attaches again")
+	case s.Do == ActionDeleteClaim:
+		v.Add(at+".do", "leave the step out", "a volume that a kubelet attaches is not made anew for another claim")
+	case s.Await != nil && s.Await.RPC != "" && !slices.Contains(flexRPCs(), s.Await.RPC):
+		v.OneOf(at+".await.rpc", "method of a volume that a kubelet attaches", s.Await.RPC, flexRPCs()...)
+	case s.Fault != nil:
+		f := v.caps.fault(s.Fault.Name)
+		rpc, _ := s.Fault.Params["rpc"].(string)
+		switch {
+		case f == nil:
+		case slices.Contains(f.Takes, PartClaim), slices.Contains(f.Takes, PartVolume) && f.Storage != "":
+			v.Add(at+".fault.name", "choose another", "fault %q is not for volumes that kubelets attach", f.Name)
+		case rpc != "" && !slices.Contains(flexRPCs(), rpc):
+			v.OneOf(at+".fault.params.rpc", "method of a volume that a kubelet attaches", rpc, flexRPCs()...)
+		}
 	}
 }
 

@@ -161,12 +161,12 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 	return true, ""
 }
 
-// askedEvery is more than passes between two samples of an instance that answers.
+// askedEvery is longer than the pause between two samples of an instance that answers.
 const askedEvery = 5 * time.Second
 
-// unasked reports whether the last sample before an insert was acknowledged is not known or old.
+// unasked reports whether the last sample before an insert was sent is not known or old.
 func unasked(before *history.Event, op world.Operation) bool {
-	return before == nil || op.Answer.Span.NotAfter.Sub(before.Span.NotAfter) > askedEvery
+	return before == nil || op.Sent == nil || op.Sent.Span.NotBefore.Sub(before.Span.NotAfter) > askedEvery
 }
 
 // semiSync reports whether any instance was ever seen to wait for replicas.

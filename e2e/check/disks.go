@@ -86,6 +86,9 @@ func uniqueName(v *world.VolumeLife) corev1.UniqueVolumeName {
 
 // volumesInUse says whether a node's last status up to a time listed the volume in volumesInUse, and by which event.
 func (r *ruling) volumesInUse(v *world.VolumeLife, node string, at history.Time) (string, []int64) {
+	if r.trial.Plan.Workload.Attacher != "" {
+		return "its kubelet attaches by itself, so no list of the node names it", nil
+	}
 	var n *world.Node
 	for _, state := range r.world.Objects().Nodes.ByKey[node] {
 		if state.Event.Span.NotAfter <= at {
@@ -113,6 +116,9 @@ func (r *ruling) detachWanted(v *world.VolumeLife, node string, by history.Time)
 			(mark == nil || cmp.Less(mark.Version, a.States[i].Version)) {
 			mark = a.States[i]
 		}
+	}
+	if mark == nil && r.trial.Plan.Workload.Attacher != "" {
+		return "no controller detaches it", nil
 	}
 	if mark == nil {
 		return "no VolumeAttachment was seen to be deleted", nil

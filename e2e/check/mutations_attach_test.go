@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -278,7 +279,11 @@ func stageOrderMutations() []mutation {
 				e.Observer.Boot == historytest.FirstBoot
 		}, 17.2)), editAll(func(e *history.Event) bool {
 			return e.Kind == history.KindFault && e.Fault.Node == "worker"
-		}, func(e *history.Event) { e.Fault.Takes = []string{"node"} })), fail,
+		}, func(e *history.Event) { e.Fault.Name = "node-reboot" }), edit(kind(history.KindPlan), func(
+			e *history.Event,
+		) {
+			e.Plan = bytes.ReplaceAll(e.Plan, []byte("kubelet-kill"), []byte("node-reboot"))
+		})), fail,
 			"at +20.000 s although no NodeStageVolume had ended well"},
 		{"unstaging as it is published", "stage-order", addDisk(func(t *historytest.Trial) {
 			t.Call("NodeUnstageVolume", "pvc-0", "worker", 20, 20.5, nil)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/plan"
 )
 
 // Names of the node observers, as their observer facts carry them.
@@ -116,12 +115,12 @@ func watched(all []*Session, t *Trial) []history.Span {
 	return spans
 }
 
-// FaultOn returns the begin of the last fault that takes all of a node and whose life, from intent to confirmed healing,
-// overlaps span.
+// FaultOn returns the begin of the last fault that ends the boot of a node and whose life, from intent to confirmed
+// healing, overlaps span.
 func (s *Trial) FaultOn(node string, span history.Span) (history.Time, bool) {
 	for _, l := range slices.Backward(s.Faults) {
-		if life, ok := l.since(history.StageIntent); ok && l.Node == node && life.PossiblyOverlaps(span) &&
-			l.takesAny(plan.PartNode, plan.PartProcesses) {
+		life, ok := l.since(history.StageIntent)
+		if ok && l.Node == node && life.PossiblyOverlaps(span) && l.endsBoot() {
 			return life.NotBefore, true
 		}
 	}

@@ -228,6 +228,12 @@ func (l Fault) takesAny(parts ...plan.Part) bool {
 	return slices.ContainsFunc(l.Takes, func(p plan.Part) bool { return slices.Contains(parts, p) })
 }
 
+// endsBoot reports whether the fault ends the boot of its node. The parts that it takes do not tell: a partition takes
+// the node as well.
+func (l Fault) endsBoot() bool {
+	return slices.Contains([]string{"node-crash", "node-reboot", "node-reset", "node-stop", "power-loss"}, l.Name)
+}
+
 // HurtsControl reports whether a fault takes a part of the control plane or acts on a control-plane node.
 func (s *Trial) HurtsControl(l Fault) bool {
 	return l.TakesControl() || l.Node != "" && s.IsControlPlane(l.Node)
@@ -289,7 +295,6 @@ func Takes(facts []*history.Event, step int, name string) []plan.Part {
 		names []string
 	}{
 		{plan.PartProcesses, []string{"node-stop", "node-crash"}},
-		{plan.PartNode, []string{"node-pause", "node-reboot", "power-loss"}},
 		{plan.PartPod, []string{"pod-delete", "pod-force-delete"}},
 		{plan.PartClaim, []string{"claim-delete"}},
 		{plan.PartObject, []string{"node-delete"}},

@@ -33,8 +33,8 @@ import (
 // podScenario is what is tried in a pod and outside of it.
 const podScenario = "set-scale-light"
 
-// TestTrialInAPod has examples/job/trials.yaml carry out a trial in a pod, on a kind cluster within a kind cluster. Each
-// check says what it says outside, and the pod leaves nothing on its node.
+// TestTrialInAPod has examples/job/trials.yaml carry out a trial in a pod, on a kind cluster within a kind cluster.
+// Each check says what it says outside, and the pod leaves nothing on its node.
 func TestTrialInAPod(t *testing.T) {
 	if os.Getenv("SEATRIAL_LONG") == "" {
 		t.Skip("NOT RUN: needs a cluster: make long")
@@ -149,7 +149,8 @@ func nightImage(t *testing.T, dir, tag string) string {
 		}
 	}
 	const base = "localhost/seatrial/trials-base:test"
-	root, archive, from := filepath.Join(dir, "root.tar"), filepath.Join(dir, "image.tar"), filepath.Join(dir, "context")
+	archive, from := filepath.Join(dir, "image.tar"), filepath.Join(dir, "context")
+	root := filepath.Join(dir, "root.tar")
 	command("mmdebstrap", "--variant=minbase", "--include=ca-certificates,docker.io,iptables,kmod,procps", "bookworm",
 		root)
 	container(t, nil, "import", root, base)

@@ -81,7 +81,7 @@ func mistakes() []mistake {
 			p.Workload.Storage, p.Workload.Fencing, p.Workload.Zones = plan.StorageSharedDisk, "single", 3
 		}, "workload.zones: 3 is out of range; use 0 to 2"},
 		{"local volumes that kubelets attach", func(p *plan.Plan) { p.Workload.Attacher = plan.AttacherKubelet },
-			`workload.attacher: storage "local" is attached by nobody; leave it out`},
+			`workload.attacher: storage "local" needs no attach; leave it out`},
 		{"no such attacher", func(p *plan.Plan) {
 			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelets"
 		}, `workload.attacher: no attacher "kubelets"; did you mean "kubelet"?`},
@@ -92,7 +92,7 @@ func mistakes() []mistake {
 		{"kubelets attach no new volumes", func(p *plan.Plan) {
 			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelet"
 			p.Workload.WhenScaled = plan.PolicyDelete
-		}, "workload.attacher: a volume whose claim was deleted is not made anew; leave it out"},
+		}, "workload.attacher: no volume is made for a second claim; leave it out"},
 		{"kubelets publish by themselves", func(p *plan.Plan) {
 			p.Workload.Storage, p.Workload.Fencing, p.Workload.Attacher = plan.StorageSharedDisk, "single", "kubelet"
 			at := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Fault != nil })

@@ -241,7 +241,7 @@ func (v *validator) workload() {
 	case w.Fencing != "":
 		v.Add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
 	case w.Attacher != "":
-		v.Add("workload.attacher", "leave it out", "storage %q is attached by nobody", w.StorageName())
+		v.Add("workload.attacher", "leave it out", "storage %q needs no attach", w.StorageName())
 	case w.Zones != 0:
 		v.Add("workload.zones", "leave it out", "storage %q has no zones", w.StorageName())
 	}
@@ -257,7 +257,7 @@ func (v *validator) attacher(w Workload) {
 	case w.Zones > 1:
 		v.Add("workload.zones", "leave it out", "volumes that kubelets attach are in no zone")
 	case w.WhenDeleted == PolicyDelete || w.WhenScaled == PolicyDelete:
-		v.Add("workload.attacher", "leave it out", "a volume whose claim was deleted is not made anew")
+		v.Add("workload.attacher", "leave it out", "no volume is made for a second claim")
 	}
 }
 
@@ -273,10 +273,10 @@ func (v *validator) attached(at string, s Step) {
 	}
 	switch {
 	case s.Upgrade != nil:
-		v.Add(at+".do", "leave the step out", "an upgrade writes the kubelet's configuration anew, and the controller "+
-			"attaches again")
+		v.Add(at+".do", "leave the step out",
+			"an upgrade overwrites the kubelet's configuration, and the controller attaches again")
 	case s.Do == ActionDeleteClaim:
-		v.Add(at+".do", "leave the step out", "a volume that a kubelet attaches is not made anew for another claim")
+		v.Add(at+".do", "leave the step out", "no volume is made for a second claim")
 	case s.Await != nil && s.Await.RPC != "" && !slices.Contains(flexRPCs(), s.Await.RPC):
 		v.OneOf(at+".await.rpc", "method of a volume that a kubelet attaches", s.Await.RPC, flexRPCs()...)
 	case s.Fault != nil:

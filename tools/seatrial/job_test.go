@@ -43,26 +43,7 @@ func TestIndexedJob(t *testing.T) {
 		t.Skip("NOT RUN: needs a cluster: make long")
 	}
 	dir := t.TempDir()
-	c, err := trialtest.Open(t.Context(), trialtest.Options{
-		Scenarios: []string{"set-scale-light"}, Cluster: os.Getenv("SEATRIAL_CLUSTER"),
-		Runs: filepath.Join(dir, "runs"), Progress: t.Output(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	}()
-	config, err := c.ClientConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, kube := jobCluster(t, trialtest.Options{Scenarios: []string{podScenario}, Runs: filepath.Join(dir, "runs")})
 	program := filepath.Join(dir, "seatrial")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -156,6 +137,30 @@ func TestIndexedJob(t *testing.T) {
 			t.Errorf("%s of the Job is not that of one process", name)
 		}
 	}
+}
+
+// jobCluster opens the kind cluster of a Job, until the test ends.
+func jobCluster(t *testing.T, o trialtest.Options) (*trialtest.Cluster, kubernetes.Interface) {
+	t.Helper()
+	o.Cluster, o.Progress = os.Getenv("SEATRIAL_CLUSTER"), t.Output()
+	c, err := trialtest.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := c.ClientConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, kube
 }
 
 func engine() string { return cmp.Or(os.Getenv("SEATRIAL_ENGINE"), "docker") }

@@ -51,27 +51,9 @@ func TestTrialInAPod(t *testing.T) {
 	if err = errors.Join(err, json.Unmarshal(list, &all)); err != nil || len(all.Units) != 1 {
 		t.Fatalf("the list of a night: %v\n%s", err, list)
 	}
-	c, err := trialtest.Open(t.Context(), trialtest.Options{
-		Scenarios: []string{podScenario}, Seed: all.Units[0].Seed, Cluster: os.Getenv("SEATRIAL_CLUSTER"),
-		Runs: filepath.Join(dir, "runs"), Progress: t.Output(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	}()
+	c, kube := jobCluster(t, trialtest.Options{
+		Scenarios: []string{podScenario}, Seed: all.Units[0].Seed, Runs: filepath.Join(dir, "runs")})
 	outside, err := c.Run(t.Context(), podScenario)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := c.ClientConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}

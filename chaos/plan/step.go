@@ -97,12 +97,16 @@ type Tamper struct {
 	Byte    int    `json:"byte,omitempty"` // Of flip-byte: in the page.
 }
 
-// Exec is a program that is run once, in a pod. It is done when it ended with 0: what else it says is an error.
+// Exec is a program that is run once, in a pod. It is done when it ended with 0, or as Refused says: anything else is an
+// error.
 type Exec struct {
 	Ordinal   int    `json:"ordinal"`
 	Container string `json:"container,omitempty"` // Empty for the one that serves the data.
 	// Command is the program, as it is found in the container, and its arguments; no shell reads it.
 	Command []string `json:"command"`
+	// Refused is part of what the program must write as it ends with another code than 0: the database must refuse what
+	// is asked of it. Empty if the program must succeed.
+	Refused string `json:"refused,omitempty"`
 }
 
 // kind is one kind of step: its own field, its rules and its words.
@@ -185,7 +189,11 @@ func kinds() []kind {
 		{
 			do: ActionExec, field: "exec", api: true, external: true, check: (*validator).exec,
 			says: func(p Plan, s Step) string {
-				return fmt.Sprintf("%.120q in %s", strings.Join(s.Exec.Command, " "), p.Workload.pod(s.Exec.Ordinal))
+				says := fmt.Sprintf("%.120q in %s", strings.Join(s.Exec.Command, " "), p.Workload.pod(s.Exec.Ordinal))
+				if s.Exec.Refused != "" {
+					says += fmt.Sprintf(", which is refused: %.120q", s.Exec.Refused)
+				}
+				return says
 			},
 			hurts: func(p Plan, s Step) string {
 				return fmt.Sprintf("%s, by %q: nothing undoes it", p.Workload.pod(s.Exec.Ordinal), s.Exec.Command[0])
@@ -578,6 +586,9 @@ func (v *validator) exec(at string, s Step, _ depth) {
 		v.label(at+".container", s.Exec.Container)
 	}
 	v.command(at+".command", s.Exec.Command)
+	if n := len(s.Exec.Refused); n > maxDetail {
+		v.Add(at+".refused", "give a part of the message", "%d bytes, at most %d", n, maxDetail)
+	}
 }
 
 // together checks parallel sequences: at most one of them changes the StatefulSet, and the others use only the pods

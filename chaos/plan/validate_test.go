@@ -194,6 +194,10 @@ func mistakesInSteps() []mistake {
 		{"program without a name", func(p *plan.Plan) { exec(p, 0, "", "") }, "steps[5].exec.command: is missing"},
 		{"argument with a zero byte", func(p *plan.Plan) { exec(p, 0, "", "sh", "a\x00") },
 			"steps[5].exec.command[1]: 2 bytes, at most"},
+		{"long refusal", func(p *plan.Plan) {
+			exec(p, 0, "", "true")
+			p.Steps[5].Exec.Refused = strings.Repeat("no ", 1000)
+		}, "steps[5].exec.refused: 3000 bytes, at most"},
 		{"container", func(p *plan.Plan) { exec(p, 0, "My SQL", "true") },
 			`steps[5].exec.container: "My SQL" is not a name`},
 		{"tamper", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "drop" },

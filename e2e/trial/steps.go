@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"k8s.io/client-go/util/exec"
 
 	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -76,7 +79,7 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 	case plan.ActionFault:
 		return c.logged(s, s.Fault.Name, func(log *slog.Logger) error { return c.fault(ctx, s, in, log) })
 	case plan.ActionExec:
-		return c.logged(s, string(s.Do), func(log *slog.Logger) error { return c.exec(ctx, *s.Exec, log) })
+		return c.logged(s, string(s.Do), func(log *slog.Logger) error { return c.program(ctx, *s.Exec, log) })
 	case plan.ActionUpgrade:
 		return c.upgrade(ctx, s, in)
 	case plan.ActionPause:
@@ -99,8 +102,8 @@ func (c *runner) step(ctx context.Context, s plan.Step, in enclosing, base *encl
 	return fmt.Errorf("carry out step %d: action %q is not known", s.N, s.Do)
 }
 
-// exec runs a program in a pod, and keeps what it wrote.
-func (c *runner) exec(ctx context.Context, x plan.Exec, log *slog.Logger) error {
+// program runs a program in a pod, and keeps what it wrote.
+func (c *runner) program(ctx context.Context, x plan.Exec, log *slog.Logger) error {
 	config, err := c.ClientConfig(ctx)
 	if err != nil {
 		return err
@@ -111,7 +114,21 @@ func (c *runner) exec(ctx context.Context, x plan.Exec, log *slog.Logger) error 
 	}
 	out, said, err := podexec.Output(ctx, config, in, x.Command)
 	log.Info("ran a program in a pod", "pod", in.Pod, "command", x.Command, "out", out, "said", said, "err", err)
-	return err
+	return endedAs(x, out+said, err)
+}
+
+// endedAs returns an error unless a program ended as its step says. Said is what it wrote, err how it ended.
+func endedAs(x plan.Exec, said string, err error) error {
+	var ended exec.ExitError
+	switch {
+	case x.Refused == "":
+		return err
+	case err == nil:
+		return fmt.Errorf("%q ended with 0; it should have been refused with %q", x.Command, x.Refused)
+	case errors.As(err, &ended) && strings.Contains(said, x.Refused):
+		return nil
+	}
+	return fmt.Errorf("should have been refused with %q: %w", x.Refused, err)
 }
 
 // change changes the StatefulSet, carries out the steps during the change, and waits for its effect.

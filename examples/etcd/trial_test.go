@@ -23,23 +23,37 @@ func TestTrial(t *testing.T) {
 	if os.Getenv("SEATRIAL_LONG") == "" {
 		t.Skip("NOT RUN: needs a cluster: make long")
 	}
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "etcd-client"), "./client")
+	client := filepath.Join(t.TempDir(), "etcd-client")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", client, "./client")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	fill := strings.NewReplacer("bin/etcd-client", filepath.Join(dir, "etcd-client"), "CLASS", class,
-		"IMAGE", "registry.k8s.io/etcd:"+etcdImage(t))
-	for _, name := range []string{"etcd.yaml", "workload-manifests.yaml"} {
-		text, err := os.ReadFile(name)
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(fill.Replace(string(text))), 0o600))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, tc := range []struct{ scenario, workload, manifests string }{
+		{"smoke", "workload-manifests.yaml", "etcd.yaml"},
+		{"topology-group-multi-member-killed", "workload-group.yaml", "etcd-group.yaml"},
+	} {
+		t.Run(tc.scenario, func(t *testing.T) {
+			dir := t.TempDir()
+			fill := strings.NewReplacer("bin/etcd-client", client, "CLASS", class,
+				"IMAGE", "registry.k8s.io/etcd:"+etcdImage(t))
+			for _, name := range []string{tc.manifests, tc.workload} {
+				text, err := os.ReadFile(name)
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(fill.Replace(string(text))), 0o600))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			trial(t, tc.scenario, filepath.Join(dir, tc.workload), filepath.Join(dir, "runs"))
+		})
 	}
+}
+
+// trial runs a scenario on a cluster with volumes for it.
+func trial(t *testing.T, scenario, workload, runs string) {
+	t.Helper()
 	c, err := trialtest.Open(t.Context(), trialtest.Options{
-		Scenarios: []string{"smoke"}, Workload: filepath.Join(dir, "workload-manifests.yaml"),
-		Cluster: os.Getenv("SEATRIAL_CLUSTER"), Runs: filepath.Join(dir, "runs"), Progress: t.Output(),
+		Scenarios: []string{scenario}, Workload: workload,
+		Cluster: os.Getenv("SEATRIAL_CLUSTER"), Runs: runs, Progress: t.Output(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +70,7 @@ func TestTrial(t *testing.T) {
 	if err := hostpath.Make(t.Context(), config, class, 3, "64Mi"); err != nil {
 		t.Fatal(err)
 	}
-	result, err := c.Run(t.Context(), "smoke")
+	result, err := c.Run(t.Context(), scenario)
 	if err != nil {
 		t.Fatal(err)
 	}

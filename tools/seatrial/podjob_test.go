@@ -33,8 +33,9 @@ import (
 // podScenario is what is tried in a pod and outside of it.
 const podScenario = "set-scale-light"
 
-// TestTrialInAPod has examples/job/trials.yaml carry out a trial in a pod, on a kind cluster within a kind cluster.
-// Each check says what it says outside, and the pod leaves nothing on its node.
+// TestTrialInAPod has examples/job/trials.yaml carry out a trial in a pod, on a kind cluster within a kind cluster. The
+// first pod is killed in the middle of it. In the second, each check says what it says outside, and neither leaves
+// anything on its node.
 func TestTrialInAPod(t *testing.T) {
 	if os.Getenv("SEATRIAL_LONG") == "" {
 		t.Skip("NOT RUN: needs a cluster: make long")
@@ -85,6 +86,7 @@ func TestTrialInAPod(t *testing.T) {
 	if _, err := kube.BatchV1().Jobs(job.Namespace).Create(t.Context(), &job, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	killInTheMiddle(t, kube, job, node)
 	judging{kube, job}.until(t, 1)
 	t.Logf("the Job: %s", time.Since(begin).Round(time.Second))
 	in := s.verdicts(t)
@@ -110,6 +112,26 @@ func TestTrialInAPod(t *testing.T) {
 		})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// killInTheMiddle kills the first pod of a Job, without a word to its processes, once its trial has volumes.
+func killInTheMiddle(t *testing.T, kube kubernetes.Interface, job batchv1.Job, node string) {
+	t.Helper()
+	err := await.Until(t.Context(), "a volume of the trial in the pod", time.Second, 10*time.Minute,
+		func(context.Context) (bool, string, error) {
+			on := onNode(t, node)
+			return slices.ContainsFunc(on, func(line string) bool { return strings.Contains(line, ofThePod) }),
+				fmt.Sprintf("%q", on), nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kube.CoreV1().Pods(job.Namespace).DeleteCollection(t.Context(),
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))},
+		metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -166,12 +188,15 @@ func importInto(t *testing.T, node, archive string) {
 	container(t, file, "exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "-")
 }
 
+// ofThePod is in the path of each volume of the cluster that the pod makes.
+const ofThePod = "seatrial-0-"
+
 // onNode returns what a trial of the Job could leave on a node: containers, loop devices and mounts. Loop devices of
 // other clusters are seen there too.
 func onNode(t *testing.T, node string) []string {
 	t.Helper()
 	out := container(t, nil, "exec", node, "sh", "-c", `ctr -n k8s.io containers list -q 2>/dev/null | sort
-		losetup --list --noheadings --output NAME,BACK-FILE | grep -e seatrial-0- -e '(deleted)'
+		losetup --list --noheadings --output NAME,BACK-FILE | grep -e `+ofThePod+` -e '(deleted)'
 		cut -d ' ' -f 5 /proc/1/mountinfo | sort`)
 	return strings.Split(out, "\n")
 }

@@ -27,13 +27,19 @@ type request struct {
 
 // answer is one line of standard output.
 type answer struct {
-	ID     int64  `json:"id"`
-	Result string `json:"result,omitempty"` // "ok", "failed" or "unknown"; none in a line with a row.
-	Error  string `json:"error,omitempty"`
-	Server string `json:"server,omitempty"`
-	Row    *row   `json:"row,omitempty"`
-	Rows   int64  `json:"rows,omitempty"`
-	Sum    string `json:"sum,omitempty"`
+	ID     int64   `json:"id"`
+	Result string  `json:"result,omitempty"` // "ok", "failed" or "unknown"; none in a line with a row.
+	Error  string  `json:"error,omitempty"`
+	Server string  `json:"server,omitempty"`
+	Member *member `json:"member,omitempty"`
+	Row    *row    `json:"row,omitempty"`
+	Rows   int64   `json:"rows,omitempty"`
+	Sum    string  `json:"sum,omitempty"`
+}
+
+// member is what a pod says of itself: read when the pods are one database.
+type member struct {
+	Writes bool `json:"writes"`
 }
 
 type row struct {
@@ -84,7 +90,7 @@ func (e etcd) answer(req request, each func(row) error) answer {
 	var err error
 	switch req.Op {
 	case "hello":
-		a.Server, err = e.server()
+		a.Server, a.Member, err = e.hello()
 	case "write":
 		err = e.call("kv/put", pair{[]byte(e.key(req.Client, req.Seq)), req.Payload}, nil)
 	case "read-all":
@@ -108,16 +114,18 @@ func (e etcd) answer(req request, each func(row) error) answer {
 	return a
 }
 
-// server is the member's own ID, which depends on its name and its cluster's token.
-func (e etcd) server() (string, error) {
+// hello gives the member's own ID, which depends on its name and its cluster's token, and whether it takes writes: each
+// member does that knows a leader, to whom it hands them on.
+func (e etcd) hello() (string, *member, error) {
 	var status struct {
 		Header struct {
 			Cluster string `json:"cluster_id"`
 			Member  string `json:"member_id"`
 		} `json:"header"`
+		Leader string `json:"leader"`
 	}
 	err := e.call("maintenance/status", struct{}{}, &status)
-	return status.Header.Cluster + "/" + status.Header.Member, err
+	return status.Header.Cluster + "/" + status.Header.Member, &member{Writes: status.Leader != ""}, err
 }
 
 // page is how many keys one call reads.

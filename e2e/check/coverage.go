@@ -182,7 +182,7 @@ func (r *ruling) judgeAtWork() {
 		}
 		for j := range windows {
 			w := &windows[j]
-			if op.Sent.Span.NotAfter <= w.NotAfter && (op.Answer == nil || op.Answer.Span.NotBefore >= w.NotBefore) {
+			if underWay(op).PossiblyOverlaps(w.Span) {
 				w.asked++
 			}
 			if op.Answer == nil || op.Answer.Op.Stage != history.StageOK {

@@ -10,8 +10,8 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// patience is how long an insert counts as a try at most: clients give up sooner. A client that is dead or stopped does
-// not try.
+// patience is how long an operation counts as a try at most: clients give up sooner. A client that is dead or stopped
+// does not try.
 const patience = 15 * time.Second
 
 // Failover judges how long a group takes no write because of a fault, whoever takes it before and after.
@@ -73,6 +73,15 @@ func judgeFailover(r *ruling) {
 
 // answeredAt is when a client had the answer. The span of an answer begins when the operation was sent.
 func answeredAt(e *history.Event) history.Time { return e.Span.NotAfter }
+
+// underWay is the time in which an operation that was sent counts as a try.
+func underWay(op world.Operation) history.Span {
+	try := history.Span{NotBefore: op.Sent.Span.NotBefore, NotAfter: op.Sent.Span.NotBefore.Add(patience)}
+	if op.Answer != nil {
+		try.NotAfter = min(try.NotAfter, answeredAt(op.Answer))
+	}
+	return try
+}
 
 type silences struct {
 	*ruling
@@ -156,21 +165,17 @@ func (j *silences) judge(before, after *history.Event) {
 func (j *silences) tried(span history.Span) (count int, first int64) {
 	pause, until := j.bound/4, span.NotBefore
 	for _, op := range j.inserts {
-		begin := op.Sent.Span.NotBefore
-		end := begin.Add(patience)
-		if op.Answer != nil {
-			end = min(end, answeredAt(op.Answer))
-		}
-		if end <= span.NotBefore || begin >= span.NotAfter {
+		try := underWay(op)
+		if try.NotAfter <= span.NotBefore || try.NotBefore >= span.NotAfter {
 			continue
 		}
-		if begin > until.Add(pause) {
+		if try.NotBefore > until.Add(pause) {
 			return 0, 0
 		}
 		if count++; first == 0 {
 			first = op.Sent.ID
 		}
-		until = max(until, end)
+		until = max(until, try.NotAfter)
 	}
 	if span.NotAfter > until.Add(pause) {
 		return 0, 0

@@ -314,6 +314,27 @@ func TestNobodyInTheWritersPlace(t *testing.T) {
 		}), editAll(acked, by("mysql-0")))
 	}
 	silent := drop(after(before(acked, 23.1), 17.9))
+	idle := drop(func(e *history.Event) bool {
+		return e.Kind == history.KindOp && e.Span.NotBefore > historytest.At(15) &&
+			e.Span.NotBefore < historytest.At(25)
+	})
+	hang := func(sent, answered float64) func([]history.Event) []history.Event { // An insert of three clients each.
+		return func(events []history.Event) []history.Event {
+			for client := 7; client < 10; client++ {
+				op := history.Op{F: history.OpInsert, Client: client, Number: 1, Instance: "mysql", Seq: 1,
+					Stage: history.StageInvoke}
+				done := op
+				done.Stage = history.StageUnknown
+				events = append(events, history.Event{Kind: history.KindOp, Op: &op,
+					Span: history.At(historytest.At(sent))})
+				if answered > 0 {
+					events = append(events, history.Event{Kind: history.KindOp, Op: &done,
+						Span: history.Between(historytest.At(sent), historytest.At(answered))})
+				}
+			}
+			return events
+		}
+	}
 	for _, c := range []struct {
 		name   string
 		change func([]history.Event) []history.Event
@@ -324,10 +345,10 @@ func TestNobodyInTheWritersPlace(t *testing.T) {
 		{"another wrote before", then(topology(plan.TopologyAsync), silent,
 			edit(func(e *history.Event) bool { return acked(e) && e.Op.F == history.OpInsert }, by("mysql-2"))),
 			"acknowledged during step 3"},
-		{"not asked", then(topology(plan.TopologyAsync), drop(func(e *history.Event) bool {
-			return e.Kind == history.KindOp && e.Span.NotBefore > historytest.At(15) &&
-				e.Span.NotBefore < historytest.At(25)
-		})), "0 operations were asked of mysql-0 during step 3"},
+		{"asked, and it hangs", then(topology(plan.TopologyAsync), idle, hang(16, 26)), ""},
+		{"not asked", then(topology(plan.TopologyAsync), idle), "0 operations were asked of mysql-0 during step 3"},
+		{"asked by clients that died long before", then(topology(plan.TopologyAsync), idle, hang(1, 0)),
+			"0 operations were asked of mysql-0 during step 3"},
 	} {
 		said := strings.Join(result(t, trialOf(c.change), "coverage").Reasons, "\n")
 		if c.says == "" && strings.Contains(said, "during step 3") || !strings.Contains(said, c.says) {

@@ -24,11 +24,11 @@ type Scenario struct {
 	Volumes  int    `json:"volumes,omitempty"` // How many volumes a run puts at risk, each an attempt; 0 is one.
 	// Race is set if the finding depends on a race: several runs look for it, until one of their volumes shows it.
 	Race bool `json:"race,omitempty"`
-	// Control is set for a case in which something prevents the finding. The checks of Finding and Holds must pass,
-	// whatever the others say: what prevents a loss need not keep every promise. Expect is the verdict of all checks.
+	// Control is set for a case in which something prevents the finding. The checks of Finding and Holds must pass, and
+	// coverage, whatever the others say: what prevents a loss need not keep every promise. Expect is the verdict of all
+	// checks.
 	Control bool `json:"control,omitempty"`
-	// Holds names more checks that must pass in a control: a missing finding means little if something else was lost,
-	// or nothing happened.
+	// Holds names more checks that must pass in a control: a missing finding means little if something else was lost.
 	Holds []string `json:"holds,omitempty"`
 }
 

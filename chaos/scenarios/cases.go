@@ -180,8 +180,8 @@ func detachCases() []plan.Case {
 			Report:   "kubernetes/kubernetes issues 61832 and 120328",
 			Affected: "none: storage that fences what it detaches prevents it",
 			Control:  true,
-			// Coverage: that the twins did start. Integrity and witness: that none of them had company.
-			Holds: []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
+			// Integrity and witness: that none of the twins had company.
+			Holds: []string{"attach-order", "checksums", "integrity", "rows", "witness"},
 		},
 		{
 			Name:    "k8s-61832-flag",
@@ -257,7 +257,7 @@ func detachCases() []plan.Case {
 			Affected: "before pull request 110721, as reported; none was run",
 			Fixed:    "pull request 110721; kept as a control",
 			Control:  true,
-			Holds:    []string{"attach-order", "checksums", "coverage", "mounts", "rows"},
+			Holds:    []string{"attach-order", "checksums", "mounts", "rows"},
 		},
 		{
 			// The attach/detach controller marks the volume as detached before it asks the driver, and an error does
@@ -317,7 +317,7 @@ func detachCases() []plan.Case {
 			Report:   "KEP-2268",
 			Affected: "none: this is what the taint is for",
 			Control:  true,
-			Holds:    []string{"attach-order", "checksums", "coverage", "integrity", "rows", "witness"},
+			Holds:    []string{"attach-order", "checksums", "integrity", "rows", "witness"},
 		},
 	}
 }
@@ -503,7 +503,7 @@ func controllerCases() []plan.Case {
 		Report:   "kubernetes/kubernetes issue 119352",
 		Affected: "to v1.34",
 		Fixed:    "v1.36, and v1.35 by a backport (PR 135428)",
-		Holds:    []string{"coverage", "settle"},
+		Holds:    []string{"settle"},
 	}, minors()[0], "the status counts a pod, and the next one is made, after nearly twice minReadySeconds.")
 	stale := mended(plan.Case{
 		Name:    "k8s-73492",
@@ -514,7 +514,7 @@ func controllerCases() []plan.Case {
 		Report:   "kubernetes/kubernetes issues 73492 and 106055",
 		Affected: "to v1.36",
 		Fixed:    "v1.37 (pull request 136833)",
-		Holds:    []string{"coverage", "settle"},
+		Holds:    []string{"settle"},
 	}, UpgradeFrom, "the status names the old revision as the current one for ever.")
 	return append(slices.Concat(late, stale), []plan.Case{
 		{
@@ -557,7 +557,7 @@ func controllerCases() []plan.Case {
 				"none was run",
 			Fixed:   "v1.29 (PR 120731); kept as a control",
 			Control: true,
-			Holds:   []string{"coverage", "set-update"},
+			Holds:   []string{"set-update"},
 		},
 		{
 			// A StatefulSet of 0 replicas has 0 updated ones, so completeUpdate in pkg/controller/statefulset calls its
@@ -609,7 +609,7 @@ func controllerCases() []plan.Case {
 			Affected: "v1.25 and later, as reported; v1.34.4 is not, as read, and none was run",
 			Fixed:    "before v1.34, in which version is not known; kept as a control",
 			Control:  true,
-			Holds:    []string{"coverage", "settle"},
+			Holds:    []string{"settle"},
 			// The bound of the step shows that the pod goes at all.
 		},
 		{
@@ -664,7 +664,7 @@ func controllerCases() []plan.Case {
 			Affected: "v1.24 and later with the gate MaxUnavailableStatefulSet, as reported; none was run",
 			Fixed:    "by v1.37, which has the gate on by default; kept as a control",
 			Control:  true,
-			Holds:    []string{"coverage", "settle"},
+			Holds:    []string{"settle"},
 		},
 		{
 			// An affected controller counts the broken pods as unavailable and so may replace none of them.
@@ -680,7 +680,7 @@ func controllerCases() []plan.Case {
 			Affected: "v1.35.0, as reported; see k8s-137409-v1-35",
 			Fixed:    "v1.35 and v1.36 have the gate off, v1.37 has pull request 137666; kept as a control",
 			Control:  true,
-			Holds:    []string{"coverage", "settle"},
+			Holds:    []string{"settle"},
 		},
 		{
 			Name:    "k8s-137409-v1-35",

@@ -67,7 +67,7 @@ func againCases() []plan.Case {
 			Affected: "v1.26 to v1.28, as reported; none was run",
 			Fixed:    "v1.29; kept as a control",
 			Control:  true,
-			Holds:    []string{"checksums", "coverage", "rows"},
+			Holds:    []string{"checksums", "rows"},
 		},
 		{
 			// A claim that is being deleted counts as none when volumes are looked up for a new pod; for one that runs,
@@ -90,7 +90,7 @@ func againCases() []plan.Case {
 			Affected: "v1.31 before v1.31.7, as reported; none was run",
 			Fixed:    "v1.33 and backports; kept as a control",
 			Control:  true,
-			Holds:    []string{"coverage", "mounts", "rows", "settle"},
+			Holds:    []string{"mounts", "rows", "settle"},
 		},
 		{
 			Name:    "k8s-82190",
@@ -104,7 +104,7 @@ func againCases() []plan.Case {
 			Affected: "v1.14 to v1.16, as reported; none was run",
 			Fixed:    "v1.17; kept as a control",
 			Control:  true,
-			Holds:    []string{"coverage", "detach-order", "rows", "settle"},
+			Holds:    []string{"detach-order", "rows", "settle"},
 		},
 		{
 			Name:    "k8s-89112",
@@ -119,7 +119,7 @@ func againCases() []plan.Case {
 			Affected: "v1.17, as reported; none was run",
 			Fixed:    "v1.19; kept as a control",
 			Control:  true,
-			Holds:    []string{"coverage", "detach-order", "rows", "settle"},
+			Holds:    []string{"detach-order", "rows", "settle"},
 		},
 	}
 }

@@ -54,7 +54,7 @@ func claimCases() []plan.Case {
 			},
 			Report: report, Affected: "none: a claim outlives its pod",
 			Control: true,
-			Holds:   []string{"checksums", "coverage", "rows", "set-claims", "set-identity"},
+			Holds:   []string{"checksums", "rows", "set-claims", "set-identity"},
 		},
 		{
 			// The controller makes a claim, and then writes the owner into it. Whoever deletes the StatefulSet in

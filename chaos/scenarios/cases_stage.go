@@ -34,7 +34,7 @@ func stageCases() []plan.Case {
 		Report:   "kubernetes/kubernetes issue 135929",
 		Affected: "before v1.36",
 		Fixed:    "v1.36 (pull request 135930)",
-		Holds:    []string{"coverage", "rows", "settle"},
+		Holds:    []string{"rows", "settle"},
 	}, minors()[1], "the kubelet takes the volumes for not staged, and they are detached while its node has them "+
 		"mounted.")
 	return append(unstaged, []plan.Case{

@@ -7,8 +7,8 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// Holds reports whether a control held: the check of its finding, and each check in its Holds, passed. A check that did
-// not judge has not passed.
+// Holds reports whether a control held: the check of its finding, coverage, and each check in its Holds passed. A check
+// that did not judge has not passed.
 func (r Report) Holds(c plan.Case) bool {
 	return len(r.Broken(c)) == 0
 }
@@ -19,10 +19,13 @@ func (r Report) Looked(c plan.Case) int {
 	return len(r.Of(c.Finding.Check).Subjects)
 }
 
-// Broken names the checks of a control that did not pass, each with its verdict.
+// Broken names the checks of a control that did not pass, each with its verdict. Where nothing happened, nothing was
+// prevented: coverage is one of them.
 func (r Report) Broken(c plan.Case) []string {
+	must := append([]string{c.Finding.Check, Coverage().Name}, c.Holds...)
+	slices.Sort(must)
 	var all []string
-	for _, name := range append([]string{c.Finding.Check}, c.Holds...) {
+	for _, name := range slices.Compact(must) {
 		switch v := r.Of(name).Verdict; v {
 		case Pass:
 		case "":

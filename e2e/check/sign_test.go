@@ -27,22 +27,27 @@ func TestShowsCountsSubjectsOfTheSign(t *testing.T) {
 	}
 }
 
-// TestHoldsNeedsEveryCheckOfTheControl holds that a control holds only if each check that it names passes.
+// TestHoldsNeedsEveryCheckOfTheControl holds that a control holds only if each check that it names passes, and
+// coverage: where nothing happened, nothing was prevented.
 func TestHoldsNeedsEveryCheckOfTheControl(t *testing.T) {
-	r := check.Report{Verdict: check.Fail, Results: []check.Result{
-		{Check: "coverage", Verdict: check.Unknown}, {Check: "mounts", Verdict: check.Pass},
-		{Check: "order", Verdict: check.Fail}, {Check: "rows", Verdict: check.Pass},
-	}}
 	for _, c := range []struct {
-		checks []string
-		want   []string
+		coverage check.Verdict
+		checks   []string
+		want     []string
 	}{
-		{[]string{"mounts"}, nil},
-		{[]string{"mounts", "rows"}, nil},
-		{[]string{"order"}, []string{"order is FAIL"}},
-		{[]string{"mounts", "coverage", "rows", "order"}, []string{"coverage is UNKNOWN", "order is FAIL"}},
-		{[]string{"rows", "witness"}, []string{"witness did not judge"}},
+		{check.Pass, []string{"mounts"}, nil},
+		{check.Pass, []string{"mounts", "rows"}, nil},
+		{check.Pass, []string{"order"}, []string{"order is FAIL"}},
+		{check.Pass, []string{"rows", "witness"}, []string{"witness did not judge"}},
+		{check.Unknown, []string{"mounts"}, []string{"coverage is UNKNOWN"}},
+		{check.Unknown, []string{"mounts", "coverage", "rows", "order"},
+			[]string{"coverage is UNKNOWN", "order is FAIL"}},
+		{"", []string{"mounts"}, []string{"coverage did not judge"}},
 	} {
+		r := check.Report{Verdict: check.Fail, Results: []check.Result{
+			{Check: "coverage", Verdict: c.coverage}, {Check: "mounts", Verdict: check.Pass},
+			{Check: "order", Verdict: check.Fail}, {Check: "rows", Verdict: check.Pass},
+		}}
 		control := plan.Case{
 			Finding: plan.Sign{Check: c.checks[0]}, Control: true, Holds: c.checks[1:],
 		}

@@ -98,7 +98,9 @@ func TestJudge(t *testing.T) {
 		r.Verdict = check.Worst(vs...)
 		return r
 	}
-	passed := of(check.Result{Check: "rows", Verdict: check.Pass})
+	kept := check.Result{Check: "rows", Verdict: check.Pass}
+	passed := of(kept, check.Result{Check: "coverage", Verdict: check.Pass})
+	idle := of(kept, check.Result{Check: "coverage", Verdict: check.Unknown})
 	lost, other := of(rows), of(check.Result{Check: "order", Verdict: check.Fail})
 	blind := of(check.Result{Check: "rows", Verdict: check.Unknown})
 	finding := plan.Sign{Check: "rows", Says: "lost"}
@@ -124,6 +126,7 @@ func TestJudge(t *testing.T) {
 		{"control holds", control, passed, check.Pass},
 		{"control does not", control, lost, check.Fail},
 		{"control is not shown", control, blind, check.Unknown},
+		{"control in which nothing happened", control, idle, check.Unknown},
 	} {
 		if got := nightly.Judge(tt.c, tt.r); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)

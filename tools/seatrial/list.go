@@ -81,10 +81,8 @@ func labelsOf(c plan.Case) []string { return nightly.Labels(c, plan.Make(c, 1)) 
 func caseDetails(c plan.Case) [][2]string {
 	sign := fmt.Sprintf("check %s finds: %q", c.Finding.Check, c.Finding.Says)
 	if c.Control {
-		sign = fmt.Sprintf("a control: check %s must not find %q", c.Finding.Check, c.Finding.Says)
-		if len(c.Holds) > 0 {
-			sign += ", and these must pass: " + strings.Join(c.Holds, ", ")
-		}
+		sign = fmt.Sprintf("a control: check %s must not find %q, and these must pass: %s", c.Finding.Check,
+			c.Finding.Says, strings.Join(append([]string{"coverage"}, c.Holds...), ", "))
 	}
 	return [][2]string{
 		{"report", c.Report}, {"affected", c.Affected}, {"fixed", c.Fixed}, {"expect", c.Expect}, {"shown by", sign},

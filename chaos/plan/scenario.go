@@ -10,7 +10,7 @@ type Scenario struct {
 	// which sabotage the trial and must be found out, and cases expect anything but PASS.
 	Expect string `json:"-"`
 	// Finding is required if Expect is FAIL: another failure is not what the scenario is about. If Expect is UNKNOWN,
-	// its check must be UNKNOWN. Scenarios that expect PASS have none, except controls.
+	// its check must be UNKNOWN, for a reason that it matches. Scenarios that expect PASS have none, except controls.
 	Finding Sign `json:"finding"`
 	// Build draws everything that is left open from r, its only source of chance. Make fills in Schema, Scenario, Seed
 	// and the steps' numbers.
@@ -49,7 +49,7 @@ func Make(s Scenario, seed uint64) Plan {
 	return p
 }
 
-// Sign is how a finding is recognised.
+// Sign is how a finding, or a reason for UNKNOWN, is recognised.
 type Sign struct {
 	Check string `json:"check"`          // The check that makes the finding.
 	Says  string `json:"says,omitempty"` // A part of its sentence.

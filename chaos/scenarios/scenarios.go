@@ -350,7 +350,7 @@ func selftests() []plan.Scenario {
 			Name:    "selftest-ipv6-open",
 			Summary: "Self-test: a partition leaves IPv6 open and so cuts nothing off; the verdict must be UNKNOWN.",
 			Expect:  "UNKNOWN",
-			Finding: plan.Sign{Check: "coverage"},
+			Finding: plan.Sign{Check: "coverage", Says: "]:6443 connects"},
 			Build: func(r *rand.Rand) plan.Plan {
 				half := Fault("node-partition", r.IntN(2), 5*time.Second, 3*time.Minute)
 				return Trial(MySQL(2), Load(150), Checksum("before"),
@@ -361,7 +361,7 @@ func selftests() []plan.Scenario {
 			Name:    "selftest-silent-clients",
 			Summary: "Self-test: the clients never reach the database; the verdict must be UNKNOWN.",
 			Expect:  "UNKNOWN",
-			Finding: plan.Sign{Check: "rows"},
+			Finding: plan.Sign{Check: "rows", Says: "acknowledged 0 inserts"},
 			Build: func(r *rand.Rand) plan.Plan {
 				w := MySQL(2)
 				w.Silent = true

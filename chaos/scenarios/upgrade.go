@@ -234,7 +234,7 @@ func upgrades() []plan.Scenario {
 			Summary: "Self-test: a PodDisruptionBudget allows no eviction, so no worker can be drained; the verdict " +
 				"must be UNKNOWN.",
 			Expect:  "UNKNOWN",
-			Finding: plan.Sign{Check: "version-reached"},
+			Finding: plan.Sign{Check: "version-reached", Says: `stood at "drain"`},
 			Build: func(r *rand.Rand) plan.Plan {
 				return upgrading(r, UpgradeFrom, UpgradeTo, 3, plan.UpgradeControlPlane, "worker-1")
 			},

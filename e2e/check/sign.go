@@ -48,3 +48,11 @@ func (r Report) Shows(s plan.Sign) []Finding {
 	}
 	return out
 }
+
+// Doubts reports whether the check of a sign is Unknown, for a reason that the sign matches.
+func (r Report) Doubts(s plan.Sign) bool {
+	res := r.Of(s.Check)
+	return res.Verdict == Unknown && slices.ContainsFunc(res.Reasons, func(why string) bool {
+		return strings.Contains(why, s.Says)
+	})
+}

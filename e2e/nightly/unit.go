@@ -177,7 +177,7 @@ func Judge(c plan.Case, r check.Report) check.Verdict {
 	case c.Expect == string(check.Fail):
 		expected = r.Verdict == check.Fail && len(r.Shows(c.Finding)) > 0
 	case c.Expect == string(check.Unknown):
-		expected = r.Verdict == check.Unknown && r.Of(c.Finding.Check).Verdict == check.Unknown
+		expected = r.Verdict == check.Unknown && r.Doubts(c.Finding)
 	default:
 		expected = r.Verdict == check.Pass
 	}

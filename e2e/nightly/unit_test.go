@@ -102,7 +102,8 @@ func TestJudge(t *testing.T) {
 	passed := of(kept, check.Result{Check: "coverage", Verdict: check.Pass})
 	idle := of(kept, check.Result{Check: "coverage", Verdict: check.Unknown})
 	lost, other := of(rows), of(check.Result{Check: "order", Verdict: check.Fail})
-	blind := of(check.Result{Check: "rows", Verdict: check.Unknown})
+	blind := of(check.Result{Check: "rows", Verdict: check.Unknown, Reasons: []string{"whether it lost a row"}})
+	halted := of(check.Result{Check: "rows", Verdict: check.Unknown, Reasons: []string{"the trial broke off"}})
 	finding := plan.Sign{Check: "rows", Says: "lost"}
 	expecting := func(v string) plan.Case { return plan.Case{Expect: v, Finding: finding} }
 	bug, control := expecting("FAIL"), expecting("PASS")
@@ -120,6 +121,7 @@ func TestJudge(t *testing.T) {
 		{"self-test finds something else", expecting("FAIL"), other, check.Fail},
 		{"self-test misses it", expecting("FAIL"), passed, check.Fail},
 		{"self-test is blind", expecting("UNKNOWN"), blind, check.Pass},
+		{"self-test is blind for another reason", expecting("UNKNOWN"), halted, check.Unknown},
 		{"self-test is green", expecting("UNKNOWN"), passed, check.Fail},
 		{"bug comes about", bug, lost, check.Pass},
 		{"bug does not", bug, other, check.Fail},

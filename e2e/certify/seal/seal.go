@@ -51,8 +51,8 @@ func Sign(c certificate.Certificate, key *Key) ([]byte, error) {
 	return sign(c, PredicateType, text, key)
 }
 
-// SignSummary returns a signed Simple Verification Result with the promises that are PASS, for policy engines that do
-// not know a Certificate.
+// SignSummary returns a signed Simple Verification Result with the promises that are PASS, and whether the certificate
+// is, for policy engines that do not know a Certificate.
 func SignSummary(c certificate.Certificate, key *Key) ([]byte, error) {
 	result := &svr.SimpleVerificationResult{
 		Verifier: &svr.SimpleVerificationResult_Verifier{Id: verifierID}, TimeCreated: timestamppb.New(c.Issued),
@@ -61,6 +61,9 @@ func SignSummary(c certificate.Certificate, key *Key) ([]byte, error) {
 		if p.Verdict == check.Pass {
 			result.Properties = append(result.Properties, "SEATRIAL_"+p.Check)
 		}
+	}
+	if c.Verdict == check.Pass {
+		result.Properties = append(result.Properties, "SEATRIAL_certificate")
 	}
 	text, err := protojson.Marshal(result)
 	if err != nil {

@@ -242,6 +242,39 @@ func TestSignedButNotACertificate(t *testing.T) {
 // TestSummary reads the summary as another program would: by the published types of in-toto.
 func TestSummary(t *testing.T) {
 	c, key, _ := signed(t)
+	s, result := summed(t, c, key)
+	if err := s.Validate(); err != nil || result.GetVerifier().GetId() == "" || !result.GetTimeCreated().IsValid() {
+		t.Errorf("%v, %v", err, result)
+	}
+	if s.GetSubject()[0].GetDigest()["sha256"] != certificate.Subject(c.Cluster) {
+		t.Errorf("subject %v", s.GetSubject())
+	}
+	var want []string
+	for _, p := range c.Promises {
+		if p.Verdict == check.Pass {
+			want = append(want, "SEATRIAL_"+p.Check)
+		}
+	}
+	if !slices.Equal(result.GetProperties(), want) || slices.Contains(want, "SEATRIAL_rows") || len(want) != 2 {
+		t.Errorf("properties %v, want %v", result.GetProperties(), want)
+	}
+}
+
+// TestSummaryTellsTheVerdict: every promise can be PASS in a certificate that is not, as where the cluster changed.
+func TestSummaryTellsTheVerdict(t *testing.T) {
+	c, key, _ := signed(t)
+	for _, v := range []check.Verdict{check.Pass, check.Unknown, check.Fail} {
+		c.Verdict = v
+		_, result := summed(t, c, key)
+		if slices.Contains(result.GetProperties(), "SEATRIAL_certificate") != (v == check.Pass) {
+			t.Errorf("%s: properties %v", v, result.GetProperties())
+		}
+	}
+}
+
+// summed signs a summary and reads it.
+func summed(t *testing.T, c certificate.Certificate, key *Key) (*intoto.Statement, *svr.SimpleVerificationResult) {
+	t.Helper()
 	data, err := SignSummary(c, key)
 	if err != nil {
 		t.Fatal(err)
@@ -266,19 +299,5 @@ func TestSummary(t *testing.T) {
 	if err := protojson.Unmarshal(predicate, &result); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Validate(); err != nil || result.GetVerifier().GetId() == "" || !result.GetTimeCreated().IsValid() {
-		t.Errorf("%v, %v", err, &result)
-	}
-	if s.GetSubject()[0].GetDigest()["sha256"] != certificate.Subject(c.Cluster) {
-		t.Errorf("subject %v", s.GetSubject())
-	}
-	var want []string
-	for _, p := range c.Promises {
-		if p.Verdict == check.Pass {
-			want = append(want, "SEATRIAL_"+p.Check)
-		}
-	}
-	if !slices.Equal(result.GetProperties(), want) || slices.Contains(want, "SEATRIAL_rows") || len(want) != 2 {
-		t.Errorf("properties %v, want %v", result.GetProperties(), want)
-	}
+	return &s, &result
 }

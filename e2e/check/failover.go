@@ -16,10 +16,11 @@ const patience = 15 * time.Second
 
 // Failover judges how long a group takes no write because of a fault, whoever takes it before and after.
 //
-// A silence is the time from one acknowledged insert to the next, or to the end of the clients. It counts from the
-// injection of a fault on, if it began before the fault was gone; then it counts to its end, even if the fault is gone
-// before. Only the plan gives a bound: neither semi-synchronous replication nor group replication promises one. A
-// longer silence is a violation if clients tried all the time.
+// A silence is the time from one acknowledged write to the next, or to the end of the clients. An insert is a write, as
+// is a transaction that does not only read. It counts from the injection of a fault on, if it began before the fault
+// was gone; then it counts to its end, even if the fault is gone before. Only the plan gives a bound: neither
+// semi-synchronous replication nor group replication promises one. A longer silence is a violation if inserts were
+// tried all the time.
 func Failover() Check {
 	return Check{
 		Name:    "failover",
@@ -35,15 +36,15 @@ func Failover() Check {
 func judgeFailover(r *ruling) {
 	j := &silences{ruling: r, bound: r.trial.Plan.Bounds.Failover.D(), longest: map[int]time.Duration{}}
 	for _, op := range r.world.Operations().All {
+		if e := op.Answer; e != nil && e.Op.Stage == history.StageOK && isWrite(e.Op) {
+			j.acks = append(j.acks, e)
+		}
 		if op.Sent == nil || op.Sent.Op.F != history.OpInsert {
 			continue
 		}
 		j.inserts, j.end = append(j.inserts, op), max(j.end, op.Sent.Span.NotAfter)
-		if e := op.Answer; e != nil {
-			j.end = max(j.end, e.Span.NotAfter)
-			if e.Op.Stage == history.StageOK {
-				j.acks = append(j.acks, e)
-			}
+		if op.Answer != nil {
+			j.end = max(j.end, op.Answer.Span.NotAfter)
 		}
 	}
 	slices.SortStableFunc(j.inserts, func(a, b world.Operation) int {
@@ -69,6 +70,12 @@ func judgeFailover(r *ruling) {
 			j.note("%s: nobody acknowledged for at most %s", l, longest.Round(time.Millisecond))
 		}
 	}
+}
+
+// isWrite reports whether an operation writes.
+func isWrite(op *history.Op) bool {
+	return op.F == history.OpInsert || op.F == history.OpTxn && op.Txn != nil &&
+		slices.ContainsFunc(op.Txn.Ops, func(a history.Access) bool { return a.Write })
 }
 
 // answeredAt is when a client had the answer. The span of an answer begins when the operation was sent.

@@ -153,3 +153,33 @@ func TestFailoverFails(t *testing.T) {
 		}
 	})
 }
+
+// TestFailoverByTransactions: what a transaction writes is a write too. The client of inserts can be the last that
+// finds the new primary: it hangs on the old one for as long as it takes to give up.
+func TestFailoverByTransactions(t *testing.T) {
+	inserts := slices.Concat(every(10, 20, "mysql-0"), []insert{{20.1, 32.1, ""}}, every(32.2, 70, "mysql-1"))
+	for _, tt := range []struct {
+		name string
+		txn  history.Op
+		want check.Verdict
+	}{
+		{"one that writes", history.Op{Stage: history.StageOK, Txn: &history.Txn{On: history.OnAccounts,
+			Ops: []history.Access{{Key: 1, Write: true, Value: -5}, {Key: 2, Write: true, Value: 5}}}}, check.Pass},
+		{"one that reads", history.Op{Stage: history.StageOK, Txn: &history.Txn{On: history.OnAccounts,
+			Ops: []history.Access{{Key: 1}, {Key: 2}}}}, check.Fail},
+		{"one that fails", history.Op{Stage: history.StageFailed, Txn: &history.Txn{On: history.OnAccounts,
+			Ops: []history.Access{{Key: 1, Write: true, Value: -5}}}}, check.Fail},
+	} {
+		sent, answered := tt.txn, tt.txn
+		sent.F, answered.F, sent.Stage = history.OpTxn, history.OpTxn, history.StageInvoke
+		sent.Client, answered.Client, answered.By = 99, 99, "mysql-1"
+		events := silenced(inserts...)
+		for _, op := range []*history.Op{&sent, &answered} {
+			events = append(events, history.Event{Kind: history.KindOp, Op: op,
+				Span: history.Between(historytest.At(24), historytest.At(24.1))})
+		}
+		if got := result(t, history.History{Events: events}, "failover"); got.Verdict != tt.want {
+			t.Errorf("%s: %s, want %s: %+v", tt.name, got.Verdict, tt.want, got)
+		}
+	}
+}

@@ -57,7 +57,14 @@ func upgradeMutations() []mutation {
 			t.Observer("api/nodes", "", "", history.ObserverGap, "", 30, 50)
 		}), drop(func(e *history.Event) bool {
 			return node(e) && e.Object.Name == "worker2" && e.Object.Verb == history.VerbModified
-		}), editAll(after(answers, 40), version("v1.40.0"))), pass, ""},
+		}), editAll(after(answers, 40), version("v1.40.0"))), unknown,
+			"the observer api/nodes was blind at +41.010 s: whether the kubelet of node worker2 was still v1.36.3, 4 " +
+				"minor versions older than the API server, v1.40.0, is not known"},
+		{"three minors behind while nodes were not seen", "upgrade-order", then(more(func(t *historytest.Trial) {
+			t.Observer("api/nodes", "", "", history.ObserverGap, "", 30, 50)
+		}), drop(func(e *history.Event) bool {
+			return node(e) && e.Object.Name == "worker2" && e.Object.Verb == history.VerbModified
+		}), editAll(after(answers, 40), version("v1.39.0"))), pass, ""},
 		{"nodes are not watched", "upgrade-order", drop(observer("api/nodes", "", history.ObserverOn)), unknown,
 			"api/nodes was never on"},
 

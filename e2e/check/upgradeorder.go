@@ -101,7 +101,7 @@ func (r *ruling) servers() []answered {
 }
 
 func judgeUpgradeOrder(r *ruling) {
-	servers, byNode, watch := r.servers(), r.kubelets(), r.world.Watch()
+	servers, byNode := r.servers(), r.kubelets()
 	r.watched("whether nodes were drained is not known", world.PodsObserver)
 	for _, node := range keys(byNode) {
 		for i, k := range byNode[node] {
@@ -111,9 +111,7 @@ func judgeUpgradeOrder(r *ruling) {
 				if at.NotAfter <= k.event.Span.NotBefore {
 					first = first || compareMinor(s.version, k.version) >= 0
 				}
-				if at.NotBefore >= k.from && at.NotAfter <= k.to &&
-					!watch.Blind(at.NotBefore, at.NotAfter, world.NodesObserver) {
-					r.judged("node " + node)
+				if at.NotBefore >= k.from && at.NotAfter <= k.to {
 					r.judgeSkew(node, k, s)
 				}
 			}
@@ -128,18 +126,26 @@ func judgeUpgradeOrder(r *ruling) {
 	}
 }
 
+// judgeSkew holds a kubelet against an answer. While its Node was not observed it may have had another version.
 func (r *ruling) judgeSkew(node string, k *kubeletAt, s answered) {
-	what := ""
+	what, at := "", s.event.Span
 	switch skew := compareMinor(s.version, k.version); {
 	case skew < 0:
 		what = "which is newer than the API server, v" + s.version.String()
 	case skew > maxSkew:
 		what = fmt.Sprintf("%d minor versions older than the API server, v%s", skew, s.version)
 	}
-	if what != "" && r.first(node, what) {
-		r.violation(Finding{Subject: "node " + node, Node: node, Events: []int64{k.event.ID, s.event.ID},
-			Span: hull(history.At(k.event.Span.NotAfter), s.event.Span)}, "At %s the kubelet of node %s was v%s, %s.",
-			r.clock(s.event.Span.NotAfter), node, k.version, what)
+	switch blind := r.world.Watch().Blind(at.NotBefore, at.NotAfter, world.NodesObserver); {
+	case !blind:
+		r.judged("node " + node)
+		if what != "" && r.first(node, what) {
+			r.violation(Finding{Subject: "node " + node, Node: node, Events: []int64{k.event.ID, s.event.ID},
+				Span: hull(history.At(k.event.Span.NotAfter), at)}, "At %s the kubelet of node %s was v%s, %s.",
+				r.clock(at.NotAfter), node, k.version, what)
+		}
+	case what != "" && r.first(node, what, "blind"):
+		r.unknown("the observer %s was blind at %s: whether the kubelet of node %s was still v%s, %s, is not known",
+			world.NodesObserver, r.clock(at.NotAfter), node, k.version, what)
 	}
 }
 

@@ -92,6 +92,10 @@ func (j *integrity) inspection(e *history.Event) {
 	case in.PV != "":
 		j.volumes[in.PV] = true
 	}
+	if in.Table != "" && j.trial.Origin(in.Instance) != in.Instance && slices.ContainsFunc(in.Messages, isGone) {
+		j.unknown("%s is not there: it is a copy, which has none before it was made", inspected(in))
+		return
+	}
 	j.evidence++
 	if in.Clean {
 		return
@@ -109,6 +113,9 @@ func (j *integrity) inspection(e *history.Event) {
 	j.violation(Finding{Subject: inspected(in), Span: e.Span, Node: node, Events: []int64{e.ID},
 		Faults: j.trial.FaultsUntil(e.Span.NotAfter)}, "%s found damage in %s: %s.", in.Tool, inspected(in), words)
 }
+
+// isGone reports whether CHECK TABLE says that there is no such table.
+func isGone(message string) bool { return strings.HasSuffix(strings.TrimSuffix(message, "."), "doesn't exist") }
 
 // complete adds a reason for everything that was not inspected.
 func (j *integrity) complete() {

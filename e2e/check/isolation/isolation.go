@@ -3,7 +3,8 @@
 // Every read returns a whole list, and no element is appended twice, so the reads tell the order of the appends, and
 // the order tells which transaction saw or missed which. The method is that of Elle (Kingsbury and Alvaro, VLDB 2021),
 // with the phenomena of Adya's thesis (1999). Levels may be mixed: an edge counts only if the level of the transaction
-// that reads promises it (Adya, 5.4), so every cycle breaks a promise.
+// that reads promises it (Adya, 5.4), so every cycle breaks a promise. READ COMMITTED may miss what was committed while
+// it ran, and nothing from before.
 //
 // REPEATABLE READ is InnoDB's: plain reads of what the transaction has not written come from one snapshot, while
 // writes, and reads after them, are of the newest version (MySQL Reference Manual, Consistent Nonlocking Reads). Such a
@@ -115,7 +116,7 @@ type missed struct {
 	txn, node int32
 	key       int64
 	seen      int  // The elements that others had put there.
-	misses    bool // What it did not see counts.
+	misses    bool // What it did not see counts, whenever that was committed.
 }
 
 type judge struct {
@@ -482,11 +483,12 @@ func (j *judge) conflicts(r missed) {
 			j.add(commit(by), r.node, WR, e)
 		}
 	}
-	if !r.misses {
-		return
+	// No level but READ UNCOMMITTED lets a transaction miss what another one had acknowledged before it began.
+	counts := func(by int32) bool {
+		return r.misses || j.txns[by].Outcome == history.StageOK && j.txns[by].End < j.txns[r.txn].Begin
 	}
 	for _, e := range l.order[r.seen:] {
-		if e >= 0 && j.committed(j.elements[e].txn) {
+		if e >= 0 && j.committed(j.elements[e].txn) && counts(j.elements[e].txn) {
 			if by := j.elements[e].txn; by != r.txn {
 				j.add(r.node, commit(by), RW, e)
 			}
@@ -494,7 +496,7 @@ func (j *judge) conflicts(r missed) {
 		}
 	}
 	for _, e := range l.unread {
-		if by := j.elements[e].txn; by != r.txn {
+		if by := j.elements[e].txn; by != r.txn && counts(by) {
 			j.add(r.node, commit(by), RW, e)
 		}
 	}

@@ -105,8 +105,11 @@ func anomalies() []anomaly {
 		{"unknown-read", []isolation.Txn{txn(app(1, 1)), ended(txn(read(1, 7)), open)}, "", "", "", ""},
 		{"failed-read", []isolation.Txn{txn(app(1, 1)), ended(txn(read(1, 7)), failed)}, "", "", "", ""},
 		{"failed-unseen", []isolation.Txn{ended(at(0, 1, app(1, 1)), failed), at(2, 3, read(1))}, "", "", "", ""},
-		{"stale", []isolation.Txn{at(0, 1, app(1, 1)), at(2, 3, read(1)), at(4, 5, read(1, 1))}, "", "",
-			"G-single-realtime", "G-single-realtime"},
+		{"stale", []isolation.Txn{at(0, 1, app(1, 1)), at(2, 3, read(1)), at(4, 5, read(1, 1))}, "",
+			"G-single-realtime", "G-single-realtime", "G-single-realtime"},
+		{"stale-behind-unknown", []isolation.Txn{ended(at(0, 1, app(1, 1)), open), at(2, 3, app(1, 2)),
+			at(4, 5, read(1)), at(6, 7, read(1, 1, 2))}, "", "G-single-realtime", "G-single-realtime",
+			"G-single-realtime"},
 		{"stale-unread", []isolation.Txn{at(0, 1, app(1, 1)), at(2, 3, read(1))}, "", "lost append", "lost append",
 			"lost append"},
 		{"lost", []isolation.Txn{at(0, 1, app(1, 1)), at(0, 1, app(1, 2)), at(5, 6, read(1, 2))}, "", "lost append",
@@ -125,7 +128,7 @@ func anomalies() []anomaly {
 		{"snapshot-in-time", []isolation.Txn{at(0, 1, app(2, 2)), at(2, 3, app(3, 3)), at(0, 9, read(3, 3), read(2))},
 			"", "", "G-single-realtime", "G-single-realtime"},
 		{"ends-between", []isolation.Txn{at(0, 1, app(1, 1)), at(1, 2, app(9, 9)), at(2, 3, app(9, 8)),
-			at(4, 9, read(1)), at(5, 9, read(9, 9, 8)), at(5, 9, read(1, 1))}, "", "",
+			at(4, 9, read(1)), at(5, 9, read(9, 9, 8)), at(5, 9, read(1, 1))}, "", "G-single-realtime",
 			"G-single-realtime", "G-single-realtime"},
 	}
 }

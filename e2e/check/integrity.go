@@ -115,7 +115,9 @@ func (j *integrity) inspection(e *history.Event) {
 }
 
 // isGone reports whether CHECK TABLE says that there is no such table.
-func isGone(message string) bool { return strings.HasSuffix(strings.TrimSuffix(message, "."), "doesn't exist") }
+func isGone(message string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(message, "."), "doesn't exist")
+}
 
 // complete adds a reason for everything that was not inspected.
 func (j *integrity) complete() {

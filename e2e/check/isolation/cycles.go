@@ -165,7 +165,7 @@ type scratch struct {
 	index, low []int32
 	part       []int32 // The number of the component, from 1.
 	via        []int32 // The edge by which a search came, plus one.
-	budget     int     // Edges that searches may still follow.
+	budget     int     // Edges that searches for one kind of cycle may still follow.
 }
 
 // cycles finds cycles, the plainest first.
@@ -182,7 +182,6 @@ func (j *judge) cycles() {
 		return
 	}
 	s.part, s.via = make([]int32, j.nodes), make([]int32, j.nodes)
-	s.budget = 20*len(j.edges) + 1_000_000
 	told := map[int32]bool{} // Transactions in cycles that were reported.
 	for _, c := range []struct {
 		own   Edge // Each cycle has one edge of it at least.
@@ -192,6 +191,8 @@ func (j *judge) cycles() {
 		{WW, masked(WW, RealTime)}, {WR, masked(WW, WR, RealTime)}, {RW, masked(WW, WR, RealTime)},
 		{RW, masked(WW, WR, RW, RealTime)},
 	} {
+		// For each kind anew: within a component the last kinds find a cycle through the first edge that they follow.
+		s.budget = 20*len(j.edges) + 1_000_000
 		for _, nodes := range whole {
 			for _, n := range nodes {
 				s.part[n] = 1

@@ -246,6 +246,31 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// TestLongCycle has one cycle, over two chains of transactions and two of many reads that see the end of one chain and
+// not the begin of the other: searches for a cycle with one such read follow the whole chain, and find none.
+func TestLongCycle(t *testing.T) {
+	const long = 2000
+	var h []isolation.Txn
+	value := int64(0)
+	chain := func(first int64) {
+		for i := range int64(long) {
+			value++
+			h = append(h, txn(app(first+i, value)))
+			if i > 0 {
+				h[len(h)-1].Ops = append(h[len(h)-1].Ops, read(first+i-1, value-1))
+			}
+		}
+	}
+	chain(10_000)
+	chain(20_000)
+	for range long {
+		h = append(h, txn(read(10_000+long-1, long), read(20_000)), txn(read(20_000+long-1, 2*long), read(10_000)))
+	}
+	if res := judge(t, as(ser, h)); len(res.Anomalies) == 0 || res.Anomalies[0].Kind != "G2-item" {
+		t.Errorf("%d anomalies", len(res.Anomalies))
+	}
+}
+
 // TestOrderDoesNotMatter shuffles transactions: the same kinds are found in the same transactions.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

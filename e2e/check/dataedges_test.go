@@ -2,8 +2,10 @@ package check_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/check"
 	"github.com/seatrial/seatrial/e2e/check/historytest"
 )
@@ -24,4 +26,30 @@ func TestACopyWithoutTables(t *testing.T) {
 		})(tr.History().Events)
 		expect(t, result(t, history.History{Events: events}, "integrity"), want, "table quiet of "+instance)
 	}
+}
+
+// The claim of a replica was deleted, and a step takes checksums while the new one still gets what the writer has had.
+func TestAChecksumOfACopyMadeAnew(t *testing.T) {
+	sums := func(whole bool) history.History {
+		p := historytest.SmokePlan()
+		p.Workload.Topology, p.Steps = plan.TopologySemiSync, []plan.Step{
+			{N: 1, Do: plan.ActionChecksum, Label: "after", Bound: plan.Duration(time.Minute)}}
+		tr := historytest.New(p)
+		for _, pod := range []string{"mysql-0", "mysql-1", "mysql-2"} {
+			tr.Checksum(pod, "quiet", true, "filled", 0, 5)
+			tr.Checksum(pod, "quiet", true, "after", 1, 20)
+			tr.Checksum(pod, "quiet", true, "settled", 0, 40)
+			tr.Add(saidBy(39, history.Member{Instance: pod, Label: history.FinalRead, Executed: "a:1-9"}))
+		}
+		return history.History{Events: editAll(func(e *history.Event) bool {
+			return e.Kind == history.KindChecksum && e.Checksum.Instance == "mysql-1" && e.Checksum.Label != "filled"
+		}, func(e *history.Event) {
+			e.Checksum.Server = "new"
+			if e.Checksum.Label == "after" || !whole {
+				e.Checksum.Rows, e.Checksum.RowHash = 500, "half"
+			}
+		})(tr.History().Events)}
+	}
+	expect(t, result(t, sums(true), "checksums"), check.Pass, "")
+	expect(t, result(t, sums(false), "checksums"), check.Fail, "mysql-1 table quiet changed")
 }

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -9,8 +11,9 @@ import (
 )
 
 // Damage judges the checks themselves: a file that the plan damages on purpose (parameter "file" of a fault) must be
-// found by one of the checks of data, in the instance that it belongs to. It never fails: if the checks miss known
-// damage, they may miss other damage too, so the trial is Unknown.
+// found by one of the checks of data, in the instance that it belongs to. What is found in another file that was damaged
+// does not count. It never fails: if the checks miss known damage, they may miss other damage too, so the trial is
+// Unknown.
 func Damage() Check {
 	return Check{
 		Name:    "damage",
@@ -55,7 +58,9 @@ func judgeDamage(r *ruling) {
 		case confirmed == nil:
 			r.unknown("%s was never shown to have damaged anything", l)
 		case !slices.ContainsFunc(found, func(f Finding) bool {
-			return f.Span.NotAfter >= confirmed.Span.NotBefore && ofInstance(f.Subject, l.Victim)
+			return f.Span.NotAfter >= confirmed.Span.NotBefore && names(f.Subject, l.Victim) &&
+				(names(f.Subject, stem(file)) || !slices.ContainsFunc(slices.Collect(maps.Values(files)),
+					func(other string) bool { return names(f.Subject, stem(other)) }))
 		}):
 			r.unknown("%s damaged file %s of %s, and neither checksums nor integrity nor rows found anything there", l,
 				file, l.Victim)
@@ -65,8 +70,13 @@ func judgeDamage(r *ruling) {
 	}
 }
 
-// ofInstance reports whether a finding's subject contains the instance's name as a word.
-func ofInstance(subject, instance string) bool {
-	return slices.Contains(strings.FieldsFunc(subject, func(c rune) bool { return c == ' ' || c == ',' || c == '/' }),
-		instance)
+// stem returns the name of a file without its ending: of a tablespace, the table's.
+func stem(file string) string {
+	name, _, _ := strings.Cut(path.Base(file), ".")
+	return name
+}
+
+// names reports whether a finding's subject contains a name as a word.
+func names(subject, name string) bool {
+	return slices.Contains(strings.FieldsFunc(subject, func(c rune) bool { return strings.ContainsRune(" ,/.", c) }), name)
 }

@@ -63,6 +63,35 @@ func TestDamageOnPurposeMustBeFound(t *testing.T) {
 	}
 }
 
+// TestEachDamageMustBeFound damages two files of one instance: what is found in one does not count for the other.
+func TestEachDamageMustBeFound(t *testing.T) {
+	p := historytest.SmokePlan()
+	p.Steps = nil
+	for i, file := range []string{"data/seatrial/quiet.ibd", "data/binlog.000001"} {
+		p.Steps = append(p.Steps, plan.Step{N: i + 1, Do: plan.ActionFault, Bound: plan.Duration(time.Minute),
+			Fault: &plan.Fault{Name: "page-flip", Ordinal: 1, Hold: plan.Duration(time.Second),
+				Params: plan.Params{"file": file}}})
+	}
+	judge := func(said ...history.Inspection) check.Result {
+		tr := historytest.New(p)
+		for i := range p.Steps {
+			at := 21 + 10*float64(i)
+			tr.Fault(i+1, "page-flip", "worker", "mysql-1", historytest.FaultTimes{Intent: at, Injected: at + 0.1,
+				InjectedEnd: at + 0.2, Confirmed: at + 1, Healed: at + 3, HealedEnd: at + 3.5, Over: at + 5})
+		}
+		for i := range said {
+			said[i].Instance, said[i].Messages = "mysql-1", []string{"damage"}
+			tr.Add(history.Event{Kind: history.KindInspection,
+				Span: history.Between(historytest.At(50), historytest.At(51)), Inspection: &said[i]})
+		}
+		tr.Done(60)
+		return result(t, tr.History(), "damage")
+	}
+	table := history.Inspection{Tool: "CHECK TABLE", Table: "quiet"}
+	expect(t, judge(table), check.Unknown, "damaged file data/binlog.000001 of mysql-1, and neither")
+	expect(t, judge(table, history.Inspection{Tool: "mysqld's error log"}), check.Pass, "")
+}
+
 // TestAServersOwnWordsAreAFinding demands a finding that names the instance; it does not replace CHECK TABLE.
 func TestAServersOwnWordsAreAFinding(t *testing.T) {
 	h := damaged(true, history.Inspection{

@@ -18,7 +18,7 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 	}
 	latencies := map[string][][]float64{}
 	reads := d.world.Reads(history.FinalRead)
-	writer, grouped := d.finalWriter()
+	writers, grouped := d.finalWriters()
 	for _, op := range d.world.Operations().All {
 		e := op.Answer
 		if e == nil {
@@ -28,12 +28,13 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 		if lane == nil {
 			continue
 		}
-		keeper := lane.Name // Of the rows, in the end.
+		keepers := []string{lane.Name} // Of the rows, in the end.
 		if grouped {
-			keeper = writer
+			keepers = writers
 		}
 		if lane.Clients == nil {
-			lane.Clients = newClients(step, reads[keeper].Lacks() == "")
+			part := func(name string) bool { return reads[name].Lacks() != "" }
+			lane.Clients = newClients(step, len(keepers) > 0 && !slices.ContainsFunc(keepers, part))
 			latencies[lane.Name] = make([][]float64, parts)
 		}
 		c, i := lane.Clients, min(int(d.ms(e.Span.NotAfter)/step), parts-1)
@@ -50,7 +51,8 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 			c.max[i], c.Slowest = max(c.max[i], lasted), max(c.Slowest, lasted)
 			if e.Op.F == history.OpInsert {
 				c.Rows++
-				if c.Judged && !reads[keeper].Has(e.Op.Client, e.Op.Seq) {
+				has := func(name string) bool { return reads[name].Has(e.Op.Client, e.Op.Seq) }
+				if c.Judged && !slices.ContainsFunc(keepers, has) {
 					if c.Lost[i] == 0 {
 						c.Facts[i] = e.ID
 					}
@@ -78,22 +80,21 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 	}
 }
 
-// finalWriter returns the instance of a group that took writes in the end, and whether there is a group. It is "" if
-// there was none, or more than one.
-func (d *drawer) finalWriter() (writer string, grouped bool) {
-	writers := 0
+// finalWriters returns the instances of a group that took writes in the end, and whether there is a group. Where there
+// should have been one, and were more, none is returned.
+func (d *drawer) finalWriters() (writers []string, grouped bool) {
 	for _, e := range d.world.Of(history.KindMember) {
 		if m := e.Member; m.Label == history.FinalRead {
 			grouped = true
 			if m.Writable {
-				writer, writers = m.Instance, writers+1
+				writers = append(writers, m.Instance)
 			}
 		}
 	}
-	if writers != 1 {
-		return "", grouped
+	if trial, err := d.world.Trial(); len(writers) > 1 && (err != nil || !trial.Plan.Workload.Multi()) {
+		return nil, grouped
 	}
-	return writer, grouped
+	return writers, grouped
 }
 
 func newClients(step float64, judged bool) *clients {

@@ -121,6 +121,20 @@ func TestARowThatAFailoverLost(t *testing.T) {
 }
 
 // TestDoubleMount holds the drawing against what the checks found in a run with two databases on five volumes.
+// TestRowsOfAGroupThatAllWriteTo holds that a passing trial of it lost no row.
+func TestRowsOfAGroupThatAllWriteTo(t *testing.T) {
+	rows := 0
+	for _, i := range draw(judged(t, "../../../fixtures/recorded/topology-group-multi-member-cut-4-pass")).Instances {
+		rows += i.Clients.Rows
+		if !i.Clients.Judged || i.Clients.LostRows > 0 {
+			t.Errorf("%s: read back: %v, %d rows lost", i.Name, i.Clients.Judged, i.Clients.LostRows)
+		}
+	}
+	if rows == 0 {
+		t.Error("no row was acknowledged")
+	}
+}
+
 func TestDoubleMount(t *testing.T) {
 	j := judged(t, "../../../fixtures/recorded/k8s-61832-5-fail")
 	d := draw(j)

@@ -166,12 +166,13 @@ func Estimate(p plan.Plan) time.Duration {
 	return sum + detach
 }
 
-// Judge compares a trial with what is expected: PASS is as expected, FAIL is certainly not.
+// Judge compares a trial with what is expected: PASS is as expected, FAIL is certainly not. A control in which something
+// else breaks a promise is not, unless it says so.
 func Judge(c plan.Case, r check.Report) check.Verdict {
 	var expected bool
 	switch {
 	case c.Control:
-		expected = r.Holds(c)
+		expected = r.Holds(c) && (r.Verdict != check.Fail || c.Expect == string(check.Fail))
 	case c.Report != "":
 		expected = len(r.Shows(c.Finding)) > 0
 	case c.Expect == string(check.Fail):

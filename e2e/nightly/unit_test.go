@@ -108,6 +108,8 @@ func TestJudge(t *testing.T) {
 	expecting := func(v string) plan.Case { return plan.Case{Expect: v, Finding: finding} }
 	bug, control := expecting("FAIL"), expecting("PASS")
 	bug.Report, control.Report, control.Control = "issue 1", "issue 1", true
+	broken, failing := of(passed.Results[0], passed.Results[1], other.Results[0]), control
+	failing.Expect = "FAIL"
 	for _, tt := range []struct {
 		what string
 		c    plan.Case
@@ -129,6 +131,8 @@ func TestJudge(t *testing.T) {
 		{"control does not", control, lost, check.Fail},
 		{"control is not shown", control, blind, check.Unknown},
 		{"control in which nothing happened", control, idle, check.Unknown},
+		{"control in which something else fails", control, broken, check.Fail},
+		{"control that says so", failing, broken, check.Pass},
 	} {
 		if got := nightly.Judge(tt.c, tt.r); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.what, got, tt.want)

@@ -15,8 +15,8 @@ import (
 // When a pod is created, every pod of a lower ordinal must be Running and Ready, and have been for minReadySeconds, at
 // that resourceVersion. When a pod is scaled down, no pod of a higher ordinal may be left (neither its object nor, if
 // processes were watched, any of its processes), and every pod of a lower ordinal that stays must be Running and Ready.
-// A deleted pod whose ordinal the StatefulSet still wants, or that has the condition DisruptionTarget, was deleted by
-// something else: there is no promise about it.
+// A deleted pod whose ordinal the StatefulSet still wants, that has the condition DisruptionTarget, or that the plan
+// deletes, was deleted by something else: there is no promise about it.
 func Order() Check {
 	return Check{
 		Name:    "order",
@@ -39,6 +39,7 @@ type ordering struct {
 	made    map[int]bool
 	ended   int
 	spared  int          // Pods that were not deleted by scaling down.
+	deleted int          // Those of spared that were to be scaled away, and that a step of the plan deleted.
 	arrived history.Time // When the previous state became known.
 }
 
@@ -175,6 +176,10 @@ func (o *ordering) judgeDeletion(p *world.PodState, set *world.StatefulSet) {
 	case set.Deleting() || p.Status.Disrupted || set.Spec.Demand.Wants(l.Ordinal):
 		o.spared++
 		return
+	case o.byPlan(p) && !o.byController(p):
+		o.spared++
+		o.deleted++
+		return
 	}
 	o.evidence++
 	o.ended++
@@ -199,6 +204,16 @@ func (o *ordering) judgeDeletion(p *world.PodState, set *world.StatefulSet) {
 		}
 	}
 	o.judgePredecessors(p, set)
+}
+
+// byPlan reports whether a step of the plan that deletes the pod, a fault or not, may have run when its end was asked
+// for.
+func (o *ordering) byPlan(p *world.PodState) bool {
+	return o.hits(p, func(l world.Fault) bool { return l.Victim == p.Name() && slices.Contains(l.Takes, plan.PartPod) }) ||
+		slices.ContainsFunc(o.trial.Plan.AllSteps(), func(st plan.Step) bool {
+			return st.Do == plan.ActionDeletePod && st.Ordinal != nil && *st.Ordinal == p.Life.Ordinal &&
+				p.Life.Set == o.planned && o.trial.Ran(st.N, p.Event.Span)
+		})
 }
 
 // forced reports whether a pod's object was removed before its node reported that its containers had ended: whoever
@@ -266,7 +281,7 @@ func (o *ordering) judgeAmounts() {
 			replicas = *st.Replicas
 		}
 	}
-	if o.ended < want {
+	if o.ended+o.deleted < want {
 		o.unknown("the plan scales %d pods away, the end of %d was judged", want, o.ended)
 	}
 	o.note("%d pods created, %d scaled away, %d ended by something else", len(o.made), o.ended, o.spared)

@@ -247,13 +247,18 @@ func (s *Trial) Ends(span history.Span, parts []plan.Part, actions ...plan.Actio
 		if !slices.Contains(actions, st.Do) && (i < 0 || !s.Faults[i].takesAny(parts...)) {
 			continue
 		}
-		step := s.StepPhase(st.N)
-		if step.Begin != nil && step.Begin.Span.NotBefore <= span.NotAfter &&
-			(step.End == nil || step.End.Span.NotAfter.Add(CacheLag) >= span.NotBefore) {
+		if s.Ran(st.N, span) {
 			return true
 		}
 	}
 	return false
+}
+
+// Ran reports whether a step ran at some time in span or ended less than CacheLag before it.
+func (s *Trial) Ran(n int, span history.Span) bool {
+	step := s.StepPhase(n)
+	return step.Begin != nil && step.Begin.Span.NotBefore <= span.NotAfter &&
+		(step.End == nil || step.End.Span.NotAfter.Add(CacheLag) >= span.NotBefore)
 }
 
 // OwnerOf returns, in words, who owns a thing by its owner mark, and the owning fault if it is one of this trial; run

@@ -1,0 +1,53 @@
+package check_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/e2e/check"
+	"github.com/seatrial/seatrial/e2e/check/historytest"
+)
+
+// planned gives a history another plan.
+func planned(w *web, after float64, change func(*plan.Plan)) history.History {
+	p := historytest.SetPlan(w.Spec.Replicas)
+	change(&p)
+	for i := range p.Steps {
+		p.Steps[i].N, p.Steps[i].Bound = i+1, plan.Duration(10*time.Minute)
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // A plan is plain data.
+	}
+	h := w.Told(after)
+	edit(kind(history.KindPlan), func(e *history.Event) { e.Plan = raw })(h.Events)
+	return h
+}
+
+// While web-2 is scaled away, a step of the plan deletes web-1, which is to go as well.
+func TestDeletedByThePlanWhileScaledDown(t *testing.T) {
+	for verb, end := range map[string]func(*web, int) *web{"by the plan": (*web).Ask, "by its StatefulSet": (*web).End} {
+		t.Run(verb, func(t *testing.T) {
+			w := historytest.Web(spec{Replicas: 3})
+			one, ordinal := 1, 1
+			w.Up(0, 1, 2).Change(replicas(1)).End(2)
+			from := w.Now
+			end(w, 1)
+			w.Phase(history.PhaseStep, 3, from-0.1, from+0.1)
+			w.Gone(2).Gone(1)
+			w.Spec.Replicas = 3
+			want, says := check.Pass, ""
+			if verb != "by the plan" {
+				want, says = check.Fail, "although web-2 was still terminating"
+			}
+			expect(t, result(t, planned(w, 5, func(p *plan.Plan) {
+				p.Steps = append(p.Steps, plan.Step{Do: plan.ActionScale, Replicas: &one,
+					During: []plan.Step{{N: 3, Do: plan.ActionDeletePod, Ordinal: &ordinal,
+						Bound: plan.Duration(time.Minute)}}})
+			}), "order"), want, says)
+		})
+	}
+}

@@ -206,33 +206,18 @@ func (j *setJudge) leave() {
 			if claim == nil || claim.Deleting() || claim.Guessed() || j.late(claim.Event) {
 				continue
 			}
-			from := j.unhurt(max(u.from, claim.Event.Span.NotAfter), u.until)
-			if from == world.Forever || u.until.Sub(from) < bound ||
-				j.watch.Blind(from, u.until, world.PodsObserver, world.SetsObserver, world.ClaimsObserver) {
-				continue
+			for _, well := range j.well(history.Between(min(max(u.from, claim.Event.Span.NotAfter), u.until), u.until)) {
+				if well.Length() < bound || j.watch.Blind(well.NotBefore, well.NotAfter, world.PodsObserver,
+					world.SetsObserver, world.ClaimsObserver) {
+					continue
+				}
+				j.breaks("claim "+claim.Name(), well, []int64{claim.Event.ID, u.event}, "Claim %s was still there at "+
+					"%s, %s after its ordinal was unwanted and its pod gone, although the policy is to delete it.",
+					claim.Name(), j.clock(well.NotAfter), well.Length().Round(100*time.Millisecond))
+				break
 			}
-			j.breaks("claim "+claim.Name(), history.Between(from, u.until), []int64{claim.Event.ID, u.event},
-				"Claim %s was still there at %s, %s after its ordinal was unwanted and its pod gone, although the "+
-					"policy is to delete it.", claim.Name(), j.clock(u.until),
-				u.until.Sub(from).Round(100*time.Millisecond))
 		}
 	}
-}
-
-// unhurt returns since when, from a time on, no fault hurts the control plane until another time; Forever if one is
-// active then.
-func (j *setJudge) unhurt(from, until history.Time) history.Time {
-	for _, l := range j.trial.Faults {
-		active, ok := l.Active()
-		switch {
-		case !ok || !j.trial.HurtsControl(l) || active.NotBefore > until:
-		case active.NotAfter >= until:
-			return world.Forever
-		default:
-			from = max(from, active.NotAfter.Add(world.CacheLag))
-		}
-	}
-	return from
 }
 
 // unwanted is a time in which the policy demands that an ordinal has no claim, and its last pod is gone.

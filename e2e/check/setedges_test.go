@@ -51,3 +51,26 @@ func TestDeletedByThePlanWhileScaledDown(t *testing.T) {
 		})
 	}
 }
+
+// managerGone stops the controller manager from one time to another, in step 2 of the plan.
+func managerGone(w *web, from, to float64) {
+	w.Fault(2, "manager-stop", "control-plane", "web-0", historytest.FaultTimes{Intent: from, Injected: from,
+		InjectedEnd: from + 0.2, Confirmed: from + 1, Healed: to - 1, HealedEnd: to - 0.5, Over: to})
+}
+
+func stopsManager(p *plan.Plan) {
+	p.Steps = append(p.Steps, plan.Step{Do: plan.ActionFault,
+		Fault: &plan.Fault{Name: "manager-stop", Hold: plan.Duration(time.Second)}})
+}
+
+// The controller manager is stopped for 10 s; it is back, and writes no status any more for the rest of the trial.
+func TestStatusWrongForGoodAfterAFault(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 3})
+	w.Up(0, 1, 2)
+	from := w.Now
+	managerGone(w, from, from+10)
+	w.Wait(1).Unready(1).Wait(200)
+	h := planned(w, 5, stopsManager)
+	h.Events = drop(after(of("statefulsets"), from))(h.Events)
+	expect(t, result(t, h, "set-status"), check.Fail, "readyReplicas is 3, and 2 are Ready")
+}

@@ -28,7 +28,7 @@ type setJudge struct {
 	planned *world.Set   // The StatefulSet of the plan.
 	set     *world.Set   // The StatefulSet being judged.
 
-	upgrades   []int              // Steps that upgrade the control plane.
+	hurts      []history.Span     // When the control plane was hurt, and CacheLag after it.
 	placements map[placement]bool // Cache of allows.
 }
 
@@ -51,11 +51,7 @@ func newSetJudge(r *ruling) *setJudge {
 	if len(j.planned.Versions) == 0 {
 		r.unknown("StatefulSet %s was never seen", name)
 	}
-	for _, st := range r.trial.Plan.AllSteps() {
-		if st.Upgrade != nil && st.Upgrade.Node == plan.UpgradeControlPlane {
-			j.upgrades = append(j.upgrades, st.N)
-		}
-	}
+	j.readHurts()
 	return j
 }
 
@@ -137,20 +133,39 @@ func (j *setJudge) acted(p *world.PodState) []*world.StatefulSet {
 	return j.set.Around(p.Version, j.viewSince(p.Event.Span))
 }
 
-// controlHurt reports whether a fault that hurts the control plane, or its upgrade, was active at some time in span, or
-// ended less than CacheLag before it.
+// readHurts reads when a fault that hurts the control plane, or its upgrade, was active or ended less than CacheLag
+// before.
+func (j *setJudge) readHurts() {
+	for _, st := range j.trial.Plan.AllSteps() {
+		at := j.trial.StepPhase(st.N)
+		if st.Upgrade == nil || st.Upgrade.Node != plan.UpgradeControlPlane || at.Begin == nil {
+			continue
+		}
+		hurt := history.Span{NotBefore: at.Begin.Span.NotBefore, NotAfter: world.Forever}
+		if at.End != nil {
+			hurt.NotAfter = at.End.Span.NotAfter.Add(world.CacheLag)
+		}
+		j.hurts = append(j.hurts, hurt)
+	}
+	for _, l := range j.trial.Faults {
+		hurt, ok := l.Active()
+		if !ok || !j.trial.HurtsControl(l) {
+			continue
+		}
+		if hurt.NotAfter != world.Forever {
+			hurt.NotAfter = hurt.NotAfter.Add(world.CacheLag)
+		}
+		j.hurts = append(j.hurts, hurt)
+	}
+}
+
+// well returns the parts of span in which the control plane was not hurt. One that follows a hurt may begin with a
+// controller that has to be started again, and to become the leader.
+func (j *setJudge) well(span history.Span) []history.Span { return world.Holes(span, j.hurts, nil) }
+
+// controlHurt reports whether the control plane was hurt at some time in span.
 func (j *setJudge) controlHurt(span history.Span) bool {
-	upgraded := slices.ContainsFunc(j.upgrades, func(step int) bool {
-		at := j.trial.StepPhase(step)
-		return at.Begin != nil && at.Begin.Span.NotBefore <= span.NotAfter &&
-			(at.End == nil || at.End.Span.NotAfter.Add(world.CacheLag) >= span.NotBefore)
-	})
-	return upgraded || slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
-		active, ok := l.Active()
-		return ok && active.NotBefore <= span.NotAfter &&
-			(active.NotAfter == world.Forever || active.NotAfter.Add(world.CacheLag) >= span.NotBefore) &&
-			j.trial.HurtsControl(l)
-	})
+	return slices.ContainsFunc(j.hurts, span.PossiblyOverlaps)
 }
 
 // explained reports whether something other than the StatefulSet is known to have ended the pod: it had failed or was

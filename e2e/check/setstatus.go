@@ -23,7 +23,7 @@ const (
 
 // SetStatus judges a StatefulSet's status against its pods in two ways: each number that is written must have been true
 // at some time that the controller may have seen, and while the pods do not change the status must not stay wrong. Time
-// in which the control plane was hurt is not judged.
+// in which the control plane was hurt is not judged; after it, the settle bound counts if it is longer.
 func SetStatus() Check {
 	return ofSets(Check{
 		Name: "set-status",
@@ -297,15 +297,20 @@ func (t *statusJudge) upTo(at history.Time) {
 	if t.wrong == 0 || t.reported {
 		return
 	}
-	from := max(t.wrong, t.changed)
-	bound := statusBound
-	if t.status.Status.AvailableReplicas < t.last().ready {
-		bound += time.Duration(t.status.Spec.Demand.MinReady) * time.Second // Until then no pod is available.
+	from, minReady := max(t.wrong, t.changed), time.Duration(0)
+	if t.status.Status.AvailableReplicas < t.last().ready { // Until then no pod is available.
+		minReady = time.Duration(t.status.Spec.Demand.MinReady) * time.Second
 	}
-	if span := history.Between(from, max(from, at)); span.Length() > bound && !t.controlHurt(span) &&
-		!t.blind(span.NotBefore, span.NotAfter) {
-		t.reported = true
-		t.breaks(t.set.String(), span, []int64{t.status.Event.ID}, "The status of %s was wrong from %s to %s: %s.",
-			t.set, t.clock(span.NotBefore), t.clock(span.NotAfter), t.why)
+	for _, span := range t.well(history.Between(from, max(from, at))) {
+		bound := statusBound
+		if span.NotBefore > from {
+			bound = max(bound, t.trial.Plan.Bounds.Settle.D())
+		}
+		if span.Length() > bound+minReady && !t.blind(span.NotBefore, span.NotAfter) {
+			t.reported = true
+			t.breaks(t.set.String(), span, []int64{t.status.Event.ID}, "The status of %s was wrong from %s to %s: %s.",
+				t.set, t.clock(span.NotBefore), t.clock(span.NotAfter), t.why)
+			return
+		}
 	}
 }

@@ -74,3 +74,22 @@ func TestStatusWrongForGoodAfterAFault(t *testing.T) {
 	h.Events = drop(after(of("statefulsets"), from))(h.Events)
 	expect(t, result(t, h, "set-status"), check.Fail, "readyReplicas is 3, and 2 are Ready")
 }
+
+// A pod of a Parallel StatefulSet is never made; minutes later the controller manager is stopped.
+func TestNeverMadeLongBeforeAFault(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 3, Parallel: true})
+	w.Up(0, 1).Wait(100)
+	managerGone(w, w.Now, w.Now+10)
+	w.Wait(100)
+	expect(t, result(t, planned(w, 5, stopsManager), "set-policy"), check.Fail, "Pod web-2, wanted since")
+}
+
+// A Parallel StatefulSet is scaled up while the controller manager is stopped, and gets no pod after that either.
+func TestNeverMadeAfterAFault(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 2, Parallel: true})
+	w.Up(0, 1)
+	managerGone(w, w.Now, w.Now+10)
+	w.Wait(2).Change(replicas(3)).Wait(100)
+	w.Spec.Replicas = 3
+	expect(t, result(t, planned(w, 5, stopsManager), "set-policy"), check.Fail, "Pod web-2, wanted since")
+}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/world"
@@ -11,7 +12,8 @@ import (
 // are kept.
 //
 // A Parallel set has the Ready bound to create a pod that it wants or to end one that it does not: by then all pods
-// must be Ready, not only created. Time in which the control plane was hurt is not judged.
+// must be Ready, not only created. Time in which the control plane was hurt is not judged; after it, the settle bound
+// counts if it is longer.
 func SetPolicy() Check {
 	return ofSets(Check{
 		Name: "set-policy",
@@ -76,15 +78,23 @@ func sameDemand(a, b *world.StatefulSet) bool {
 }
 
 func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
-	bound, wanted := j.trial.Plan.Bounds.Ready.D(), &st.Spec.Demand
-	if span.Length() < bound || j.controlHurt(span) || j.blind(span.NotBefore, span.NotAfter) {
-		return
+	for _, well := range j.well(span) {
+		bound := j.trial.Plan.Bounds.Ready.D()
+		if well.NotBefore > span.NotBefore {
+			bound = max(bound, j.trial.Plan.Bounds.Settle.D())
+		}
+		if well.Length() >= bound && !j.blind(well.NotBefore, well.NotAfter) {
+			j.promptWithin(st, well.NotBefore, bound)
+		}
 	}
-	within := history.Between(span.NotBefore, span.NotBefore.Add(bound))
+}
+
+func (j *setJudge) promptWithin(st *world.StatefulSet, from history.Time, bound time.Duration) {
+	within, wanted := history.Between(from, from.Add(bound)), &st.Spec.Demand
 	there := map[int]bool{}
 	for _, l := range j.set.Pods {
 		begun := l.First.Event.Span.NotBefore <= within.NotAfter
-		if begun && (l.End == nil || l.End.Event.Span.NotAfter >= span.NotBefore) {
+		if begun && (l.End == nil || l.End.Event.Span.NotAfter >= from) {
 			there[l.Ordinal] = true
 		}
 		if wanted.Wants(l.Ordinal) || !begun || !l.Owned || l.First.Version > st.Version {
@@ -94,7 +104,7 @@ func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
 		if l.Asked == nil || l.Asked.Event.Span.NotBefore > within.NotAfter {
 			j.breaks("pod "+l.Name, within, []int64{st.Event.ID, l.First.Event.ID}, "Pod %s, which is not wanted "+
 				"since %s, was not asked to end within %s although the policy is Parallel.", l.Name,
-				j.clock(span.NotBefore), bound)
+				j.clock(from), bound)
 		}
 	}
 	for k := range wanted.Ordinals() {
@@ -102,7 +112,7 @@ func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
 		if !there[k] {
 			name := fmt.Sprintf("%s-%d", j.set.Name, k)
 			j.breaks("pod "+name, within, []int64{st.Event.ID}, "Pod %s, wanted since %s, was not made within %s "+
-				"although the policy is Parallel.", name, j.clock(span.NotBefore), bound)
+				"although the policy is Parallel.", name, j.clock(from), bound)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 // PDBHonoured judges every eviction of a pod of the StatefulSet against how many of the others were Running and Ready.
 // A pod counts as healthy as long as the disruption controller, which reads from a cache, may have taken it for
-// healthy. A pod that is Pending or has ended may be evicted whatever the budget says (canIgnorePDB).
+// healthy; but one that was evicted while it was healthy does not, since the API server itself takes it off the budget.
+// A pod that is Pending or has ended may be evicted whatever the budget says (canIgnorePDB).
 func PDBHonoured() Check {
 	return Check{
 		Name: "pdb-honoured",
@@ -78,7 +79,9 @@ func (r *ruling) others(set *world.Set, life *world.PodLife, p *world.PodState, 
 		if state.Healthy() && !state.Deleting() {
 			healthy++
 		}
-		if !state.Down(since) {
+		asked := other.Asked
+		counted := asked != nil && asked.Version < p.Version && asked.Healthy() && evicted(asked)
+		if !counted && !state.Down(since) {
 			might[other.Name] = true
 		}
 	}

@@ -93,3 +93,22 @@ func TestNeverMadeAfterAFault(t *testing.T) {
 	w.Spec.Replicas = 3
 	expect(t, result(t, planned(w, 5, stopsManager), "set-policy"), check.Fail, "Pod web-2, wanted since")
 }
+
+// evictable is a StatefulSet of three pods whose budget wants two available.
+func evictable() *web { w := historytest.Web(spec{Replicas: 3}); return w.Up(0, 1, 2) }
+
+func evict(w *web, ordinal int) {
+	w.Pod(ordinal).Evicted = true
+	w.Ask(ordinal)
+}
+
+func budget(p *plan.Plan) { p.Workload.MinAvailable = 2 }
+
+// Two drains evict two of three pods within half a second.
+func TestEvictedAtOnce(t *testing.T) {
+	w := evictable()
+	w.Pause = 0.5
+	evict(w, 0)
+	evict(w, 1)
+	expect(t, result(t, planned(w, 5, budget), "pdb-honoured"), check.Fail, "web-1 was evicted at")
+}

@@ -38,7 +38,7 @@ func judgePDBHonoured(r *ruling) {
 		if life.Set != set || p == nil || p.Event.Span.NotBefore > r.trial.LookedUntil() {
 			continue
 		}
-		at, since := r.clock(p.Event.Span.NotAfter), p.Event.Span.NotBefore.Add(-world.CacheLag)
+		at, since := r.clock(p.Event.Span.NotAfter), r.viewSince(p.Event.Span)
 		switch {
 		case p.Guessed():
 			r.unknown("%s ended while the observer %s was blind: whether it was evicted is not known", life.Name,

@@ -112,3 +112,14 @@ func TestEvictedAtOnce(t *testing.T) {
 	evict(w, 1)
 	expect(t, result(t, planned(w, 5, budget), "pdb-honoured"), check.Fail, "web-1 was evicted at")
 }
+
+// While the controller manager, and with it the disruption controller, is stopped, nobody tells the API server that a
+// pod has lost its readiness.
+func TestEvictedWhileNobodyCounts(t *testing.T) {
+	w := evictable()
+	managerGone(w, w.Now, w.Now+30)
+	w.Wait(2).Unready(0).Wait(10)
+	evict(w, 1)
+	w.Wait(30)
+	expect(t, result(t, planned(w, 5, func(p *plan.Plan) { budget(p); stopsManager(p) }), "pdb-honoured"), check.Pass, "")
+}

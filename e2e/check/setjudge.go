@@ -116,11 +116,11 @@ func (j *setJudge) replay(version func(*world.StatefulSet), pod func(*world.PodS
 
 // viewSince returns how old the state may have been that a controller acted on at a time: CacheLag before, or more if a
 // fault hurt the control plane then, since a request sent before the fault may be carried out after it.
-func (j *setJudge) viewSince(at history.Span) history.Time {
+func (r *ruling) viewSince(at history.Span) history.Time {
 	since := at.NotBefore.Add(-world.CacheLag)
-	for _, l := range j.trial.Faults {
+	for _, l := range r.trial.Faults {
 		active, ok := l.Active()
-		if ok && active.PossiblyOverlaps(history.Between(since, at.NotAfter)) && j.trial.HurtsControl(l) {
+		if ok && active.PossiblyOverlaps(history.Between(since, at.NotAfter)) && r.trial.HurtsControl(l) {
 			since = min(since, active.NotBefore.Add(-world.CacheLag))
 		}
 	}

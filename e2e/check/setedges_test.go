@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,4 +123,33 @@ func TestEvictedWhileNobodyCounts(t *testing.T) {
 	evict(w, 1)
 	w.Wait(30)
 	expect(t, result(t, planned(w, 5, func(p *plan.Plan) { budget(p); stopsManager(p) }), "pdb-honoured"), check.Pass, "")
+}
+
+// early rewrites the current revision to web-v2 in the versions of the StatefulSet after a time.
+func early(seconds float64) func([]history.Event) []history.Event {
+	return editAll(after(func(e *history.Event) bool {
+		return of("statefulsets")(e) && strings.Contains(string(e.Object.Raw), `"currentRevision":"web-v1"`)
+	}, seconds), rewrite(`"currentRevision":"web-v1"`, `"currentRevision":"web-v2"`))
+}
+
+// The last pod of an update is refused, as by a quota: the status counts the others, and all of them are updated.
+func TestPromotedWithoutTheLast(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tell func(*web) *web
+		says string
+	}{
+		"not there": {func(w *web) *web { return w.Away(0) }, "pod web-0 was not there"},
+		"not Ready": {func(w *web) *web { return w.Away(0).Make(0) }, "pod web-0 was not Running"},
+		"old":       {func(w *web) *web { return w }, "pod web-0 was at revision web-v1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := three(spec{MinReady: 5}, func(w *web) {
+				w.Wait(20).Change(image("v2")).Replace(2, 1).Wait(20)
+				tc.tell(w).Wait(20).Change(func(s *spec) { s.HistoryLimit = 5 }).Wait(10)
+			})()
+			last := h.Events[len(h.Events)-1].Span.NotAfter.Sub(historytest.Start).Seconds()
+			h.Events = early(last - 18)(h.Events)
+			expect(t, judgeOne(t, h, "set-promotion"), check.Fail, tc.says)
+		})
+	}
 }

@@ -1,8 +1,10 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -28,20 +30,53 @@ func SetPromotion() Check {
 }
 
 func judgeSetPromotion(j *setJudge) {
-	now := map[int]*world.PodState{}
+	now, ceased := map[int]*world.PodState{}, map[string]history.Time{}
 	var old *world.StatefulSet
+	revision := "" // At which all pods are, and are Ready; ceased is when they were so no more.
+	look := func(e *history.Event) {
+		was := revision
+		if revision = updated(old, now); was != revision {
+			ceased[was] = e.Span.NotAfter
+		}
+	}
 	j.replay(func(st *world.StatefulSet) {
-		if old != nil && old.UID() == st.UID() && old.Status.CurrentRevision != "" && !j.late(st.Event) &&
-			old.Status.CurrentRevision != st.Status.CurrentRevision &&
+		before := old
+		old = st
+		look(st.Event)
+		if before != nil && before.UID() == st.UID() && before.Status.CurrentRevision != "" && !j.late(st.Event) &&
+			before.Status.CurrentRevision != st.Status.CurrentRevision &&
 			st.Status.CurrentRevision == st.Status.UpdateRevision {
 			j.evidence++
-			j.promoted(st, old, now)
+			since := min(j.viewSince(st.Event.Span), st.Event.Span.NotBefore.Add(-statusLag))
+			seen := revision == st.Status.UpdateRevision || ceased[st.Status.UpdateRevision] > since ||
+				j.blind(since, st.Event.Span.NotAfter)
+			j.promoted(st, before, now, seen)
 		}
-		old = st
-	}, func(p *world.PodState) { now[p.Life.Ordinal] = p })
+	}, func(p *world.PodState) {
+		now[p.Life.Ordinal] = p
+		look(p.Event)
+	})
 }
 
-func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodState) {
+// updated returns the revision at which all pods that a StatefulSet wants are, and are Ready; "" if there is none.
+func updated(st *world.StatefulSet, now map[int]*world.PodState) string {
+	revision := ""
+	if st == nil {
+		return ""
+	}
+	for k := range st.Spec.Demand.Ordinals() {
+		p := now[k]
+		if p == nil || !p.Healthy() || p.Deleting() || revision != "" && p.Revision != revision {
+			return ""
+		}
+		revision = p.Revision
+	}
+	return revision
+}
+
+// promoted judges an update that was called complete; seen is whether the controller may have seen all pods Ready at
+// its revision.
+func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodState, seen bool) {
 	_, latest, ok := j.sets.Wall.Between(st.Event.Span)
 	if !ok {
 		j.unknown("how long pods of %s had been Ready at %s is not known: the stamps of the API server disagree", j.set,
@@ -56,13 +91,24 @@ func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodSt
 		return
 	}
 	for k := range d.Ordinals() {
-		p := now[k]
-		if p != nil && p.Healthy() && p.Waiting(d.MinReady, int64(latest)+1) {
-			j.breaks(j.set.String(), st.Event.Span, []int64{st.Event.ID, old.Event.ID, p.Event.ID}, "The update of %s "+
-				"to %s was called complete at %s although pod %s had not been Ready for the %d s of minReadySeconds.",
-				j.set, st.Status.UpdateRevision, j.when(st.Event), p.Life.Name, d.MinReady)
-			return
+		p, why := now[k], ""
+		switch {
+		case !seen && (p == nil || !p.Healthy() || p.Deleting()):
+			why = "was " + p.Describe()
+		case !seen && p.Revision != "" && p.Revision != st.Status.UpdateRevision:
+			why = "was at revision " + p.Revision
+		case p != nil && p.Healthy() && p.Waiting(d.MinReady, int64(latest)+1):
+			why = fmt.Sprintf("had not been Ready for the %d s of minReadySeconds", d.MinReady)
+		default:
+			continue
 		}
+		events := []int64{st.Event.ID, old.Event.ID}
+		if p != nil {
+			events = append(events, p.Event.ID)
+		}
+		j.breaks(j.set.String(), st.Event.Span, events, "The update of %s to %s was called complete at %s although "+
+			"pod %s-%d %s.", j.set, st.Status.UpdateRevision, j.when(st.Event), j.set.Name, k, why)
+		return
 	}
 }
 

@@ -153,3 +153,25 @@ func TestPromotedWithoutTheLast(t *testing.T) {
 		})
 	}
 }
+
+// Pods of the StatefulSet that was deleted still end while another of its name is there, which does not count them.
+func TestPodsOfThePredecessor(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 2})
+	w.Up(0, 1)
+	w.Pause = 0.5
+	w.Drop().Ask(1).Ask(0).Again()
+	w.Pause = 3
+	w.Wait(20).Gone(1).Gone(0).Up(0, 1)
+	h := w.Told(5)
+	for i := range h.Events {
+		e := &h.Events[i]
+		if o := e.Object; o != nil && o.Resource == "pods" && len(o.Raw) > 0 {
+			uid := "web-uid-1"
+			if e.Span.NotAfter > historytest.At(39) {
+				uid = "web-uid-2"
+			}
+			rewrite(`"kind":"StatefulSet"`, `"kind":"StatefulSet","uid":"`+uid+`"`)(e)
+		}
+	}
+	expect(t, result(t, h, "set-status"), check.Pass, "")
+}

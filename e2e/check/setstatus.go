@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -72,7 +73,7 @@ func (t *statusJudge) last() tally { return t.tallies[len(t.tallies)-1] }
 
 // pod adds a state of a pod.
 func (t *statusJudge) pod(p *world.PodState) {
-	if t.late(p.Event) || !p.Life.Owned {
+	if t.late(p.Event) || !t.ours(p) {
 		return
 	}
 	t.upTo(p.Event.Span.NotBefore)
@@ -94,6 +95,27 @@ func (t *statusJudge) pod(p *world.PodState) {
 	}
 	t.tallies = append(t.tallies, next)
 	t.compare(p.Event)
+}
+
+// ours reports whether a pod is one of the StatefulSet that is there, not one of its predecessor of the same name.
+func (t *statusJudge) ours(p *world.PodState) bool {
+	owner := metav1.GetControllerOfNoCopy(p.Meta)
+	return p.Life.Owned &&
+		(t.status == nil || owner == nil || owner.UID == "" || string(owner.UID) == t.status.UID())
+}
+
+// disown forgets the pods of a predecessor.
+func (t *statusJudge) disown() {
+	ours := tally{}
+	for k, p := range t.now {
+		if !t.ours(p) {
+			delete(t.now, k)
+			continue
+		}
+		ours.replicas += one(!p.Deleted())
+		ours.ready += one(p.Healthy())
+	}
+	t.tallies = []tally{ours}
 }
 
 // counts returns the pod counts in a status.
@@ -131,6 +153,9 @@ func (t *statusJudge) written(st *world.StatefulSet) {
 	t.changes = !fresh && (t.changes ||
 		old.Status.UpdateRevision != "" && old.Status.UpdateRevision != st.Status.UpdateRevision)
 	t.status = st
+	if fresh && old != nil {
+		t.disown()
+	}
 	if st.Deleted() {
 		return
 	}
@@ -231,7 +256,7 @@ func (t *statusJudge) available(st *world.StatefulSet, ready int32) {
 	}
 	waiting := int32(0)
 	for _, p := range t.now {
-		if p.Healthy() && p.Life.Owned && p.Waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
+		if p.Healthy() && p.Waiting(st.Spec.Demand.MinReady, int64(latest)+1) {
 			waiting++
 		}
 	}

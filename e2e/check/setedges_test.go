@@ -175,3 +175,13 @@ func TestPodsOfThePredecessor(t *testing.T) {
 	}
 	expect(t, result(t, h, "set-status"), check.Pass, "")
 }
+
+// Two claims have one volume; the first of them changes once more, long after.
+func TestTwoClaimsOfOneVolume(t *testing.T) {
+	h := but(three(spec{WhenScaled: "Delete"}, func(w *web) {
+		uid := w.Pod(0).UID
+		w.Wait(10).ClaimEnds(changed, 0, uid)
+	}), edit(object("persistentvolumeclaims", "data-web-2", 2), rewrite(`"volumeName":"pv-web-2"`,
+		`"volumeName":"pv-web-0"`)))()
+	expect(t, result(t, h, "set-identity"), check.Fail, "Volume pv-web-0 was bound to claim data-web-0")
+}

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -198,7 +200,7 @@ func (j *setJudge) fits(p *world.PodState) {
 
 // bindings demands that a claim keeps its volume and a volume its claim.
 func (j *setJudge) bindings() {
-	byVolume, volumes := map[string]*world.Claim{}, map[string]string{}
+	volumes := map[string]string{}
 	for _, key := range keys(j.objects.Claims.ByKey) {
 		if _, ok := j.set.ClaimOrdinal(key); !ok {
 			continue
@@ -219,7 +221,6 @@ func (j *setJudge) bindings() {
 					"it is so no more", name, j.when(c.Event))
 			}
 			if c.Spec.VolumeName != "" {
-				j.alone(name, c, byVolume)
 				volumes[c.Spec.VolumeName] = name
 			}
 			old = c
@@ -228,6 +229,7 @@ func (j *setJudge) bindings() {
 	for _, volume := range keys(volumes) {
 		j.boundVolume(volume, volumes[volume])
 	}
+	j.alone()
 }
 
 // boundVolume adds a reason if the record of a claim's volume is incomplete.
@@ -262,18 +264,30 @@ func impossible(old, v *world.Volume) string {
 }
 
 // alone demands that no two claims have one volume at the same time.
-func (j *setJudge) alone(name string, c *world.Claim, byVolume map[string]*world.Claim) {
-	other := byVolume[c.Spec.VolumeName]
-	byVolume[c.Spec.VolumeName] = c
-	if other == nil || other.Name() == name || !bound(other) || !bound(c) || c.Version < other.Version ||
-		slices.ContainsFunc(j.objects.Claims.ByKey[other.Key()], func(o *world.Claim) bool {
-			return o.UID() == other.UID() && o.Deleted() && (o.Version < c.Version || o.Guessed())
-		}) {
-		return
+func (j *setJudge) alone() {
+	holders := map[string]*world.Claim{} // By volume.
+	claims := slices.SortedStableFunc(slices.Values(j.objects.Claims.All),
+		func(a, b *world.Claim) int { return cmp.Compare(a.Version, b.Version) })
+	for _, c := range claims {
+		if _, ok := j.set.ClaimOrdinal(c.Key()); !ok || j.late(c.Event) {
+			continue
+		}
+		maps.DeleteFunc(holders, func(_ string, held *world.Claim) bool { return c.Deleted() && held.UID() == c.UID() })
+		volume := c.Spec.VolumeName
+		if c.Deleted() || volume == "" || !bound(c) {
+			continue
+		}
+		other := holders[volume]
+		holders[volume] = c
+		unseen := func(o *world.Claim) bool { return o.UID() == other.UID() && o.Guessed() }
+		if other == nil || other.Name() == c.Name() || slices.ContainsFunc(claims, unseen) ||
+			!j.first("volume", volume) {
+			continue
+		}
+		j.breaks("volume "+volume, c.Event.Span, []int64{other.Event.ID, c.Event.ID},
+			"Volume %s was bound to claim %s and, at %s, to claim %s too.", volume, other.Name(), j.when(c.Event),
+			c.Name())
 	}
-	j.breaks("volume "+c.Spec.VolumeName, c.Event.Span, []int64{other.Event.ID, c.Event.ID},
-		"Volume %s was bound to claim %s and, at %s, to claim %s too.", c.Spec.VolumeName, other.Name(),
-		j.when(c.Event), name)
 }
 
 // twins demands that no other pod has the identity of an existing pod of the StatefulSet: its host name and subdomain,

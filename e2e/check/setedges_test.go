@@ -185,3 +185,15 @@ func TestTwoClaimsOfOneVolume(t *testing.T) {
 		`"volumeName":"pv-web-0"`)))()
 	expect(t, result(t, h, "set-identity"), check.Fail, "Volume pv-web-0 was bound to claim data-web-0")
 }
+
+// TestSecondPodElsewhere makes a pod by hand that has the host name of another in another domain, and one whose own
+// name looks like that of a StatefulSet's pod.
+func TestSecondPodElsewhere(t *testing.T) {
+	made := func(name, label, subdomain string) check.Result {
+		return result(t, historytest.Web(spec{Replicas: 3}).Up(0, 1, 2).ByHand(name, label, "web-1", subdomain).
+			Told(20), "set-identity")
+	}
+	expect(t, made("by-hand", "", "db"), check.Pass, "")
+	expect(t, made("copy-1", "", "web"), check.Fail, "had the identity of pod web-1")
+	expect(t, made("copy-1", "web-1", ""), check.Fail, "had the identity of pod web-1")
+}

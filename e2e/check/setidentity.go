@@ -294,15 +294,15 @@ func (j *setJudge) alone() {
 // and so its DNS name, or the label that a Service selects it by.
 func (j *setJudge) twins() {
 	for _, twin := range j.world.Pods().All {
-		if _, _, ok := world.OrdinalOf(twin.Name); ok || twin.Namespace != j.set.Namespace {
+		if twin.Set == j.set || twin.Namespace != j.set.Namespace {
 			continue
 		}
-		i := slices.IndexFunc(twin.States, func(p *world.PodState) bool { return claimedIdentity(p) != "" })
+		i := slices.IndexFunc(twin.States, func(p *world.PodState) bool { return j.claimedIdentity(p) != "" })
 		if i < 0 || j.late(twin.States[i].Event) {
 			continue
 		}
 		p := twin.States[i]
-		parent, ordinal, ok := world.OrdinalOf(claimedIdentity(p))
+		parent, ordinal, ok := world.OrdinalOf(j.claimedIdentity(p))
 		if !ok || parent != j.set.Name {
 			continue
 		}
@@ -318,12 +318,16 @@ func (j *setJudge) twins() {
 	}
 }
 
-// claimedIdentity returns the name of the other pod whose identity a pod has by its label or host name, "" if none.
-func claimedIdentity(p *world.PodState) string {
+// claimedIdentity returns the name of the other pod whose identity a pod has by its label, or by its host name in the
+// domain of the StatefulSet's service, "" if none.
+func (j *setJudge) claimedIdentity(p *world.PodState) string {
 	switch labelled := p.Meta.Labels[appsv1.StatefulSetPodNameLabel]; {
 	case labelled != "" && labelled != p.Name():
 		return labelled
-	case p.Spec.Hostname != "" && p.Spec.Subdomain != "" && p.Spec.Hostname != p.Name():
+	case p.Spec.Hostname != "" && p.Spec.Hostname != p.Name() && p.Spec.Subdomain != "" &&
+		slices.ContainsFunc(j.set.Versions, func(st *world.StatefulSet) bool {
+			return st.Spec.Demand.Service == p.Spec.Subdomain
+		}):
 		return p.Spec.Hostname
 	}
 	return ""

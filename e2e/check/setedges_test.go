@@ -197,3 +197,24 @@ func TestSecondPodElsewhere(t *testing.T) {
 	expect(t, made("copy-1", "", "web"), check.Fail, "had the identity of pod web-1")
 	expect(t, made("copy-1", "web-1", ""), check.Fail, "had the identity of pod web-1")
 }
+
+// The watch of Events breaks; the list after it shows again that an update ended web-2 a minute before. At that time
+// somebody deletes the pod.
+func TestOldEventListedAgain(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 3})
+	w.Up(0, 1, 2).Change(image("v2")).Replace(2, 1, 0).Change(func(s *spec) { s.OnDelete = true }).Wait(30)
+	asked := w.Now
+	w.Ask(2).Gone(2).Up(2)
+	w.Observer("api/events", "", "", history.ObserverGap, "expired", asked-1, asked+1)
+	h := w.Told(5)
+	for _, e := range h.Events {
+		if of("events")(&e) && strings.Contains(string(e.Object.Raw), "delete Pod web-2 ") {
+			o := *e.Object
+			o.Verb = history.VerbListed
+			e.Object, e.Span = &o, history.Between(historytest.At(asked+0.9), historytest.At(asked+1))
+			h.Events = append(h.Events, e)
+			break
+		}
+	}
+	expect(t, judgeOne(t, h, "set-on-delete"), check.Unknown, "who ended it is not known")
+}

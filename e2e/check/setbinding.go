@@ -106,13 +106,16 @@ func (j *setJudge) waits(c *world.Claim) bool {
 	return j.trial.Plan.Workload.BindingMode() == plan.BindingLate
 }
 
-// wanted demands that a pod that uses the claim existed when the claim was bound.
+// wanted demands that a pod that uses the claim existed when the claim was bound, or before: the scheduler chooses the
+// volume, and another controller binds the claim later.
 func (j *setJudge) wanted(c *world.Claim) {
+	all := j.objects.Claims.ByKey[c.Key()]
+	made := all[slices.IndexFunc(all, func(o *world.Claim) bool { return o.UID() == c.UID() })]
 	for _, l := range j.world.Pods().All {
 		if !l.Uses(c.Name()) || l.Namespace != c.Event.Object.Namespace {
 			continue
 		}
-		there := l.First.Version <= c.Version && (l.End == nil || l.End.Version >= c.Version || l.End.Guessed())
+		there := l.First.Version <= c.Version && (l.End == nil || l.End.Version >= made.Version || l.End.Guessed())
 		if l.Set == nil || l.Set == j.set && there {
 			return // A pod of another owner need only have existed at some time.
 		}

@@ -1,7 +1,10 @@
 package check_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -217,4 +220,37 @@ func TestOldEventListedAgain(t *testing.T) {
 		}
 	}
 	expect(t, judgeOne(t, h, "set-on-delete"), check.Unknown, "who ended it is not known")
+}
+
+// The controller manager is stopped after the scheduler has chosen a volume for the claim, and before it is bound. The
+// pod, which is Pending, is deleted meanwhile.
+func TestBoundAfterItsPodWasDeleted(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 2})
+	w.Up(0)
+	managerGone(w, w.Now, w.Now+20)
+	w.Make(1)
+	w.Pod(1).Node = ""
+	w.Gone(1)
+	over := w.Now + 20
+	w.Wait(30).Up(1)
+	h := planned(w, 5, stopsManager)
+	edit(object("persistentvolumeclaims", "data-web-1", 2), func(e *history.Event) {
+		e.Span = history.Between(historytest.At(over), historytest.At(over+0.001))
+	})(h.Events)
+	h.Events = renumbered(h.Events)
+	expect(t, result(t, h, "set-binding"), check.Pass, "")
+}
+
+// renumbered sorts events by time, with resourceVersions in that order.
+func renumbered(events []history.Event) []history.Event {
+	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.Span.NotAfter, b.Span.NotAfter) })
+	for i := range events {
+		if o := events[i].Object; o != nil {
+			fresh := *o
+			fresh.ResourceVersion = strconv.Itoa(i + 1)
+			events[i].Object = &fresh
+		}
+		events[i].ID = int64(i + 1)
+	}
+	return events
 }

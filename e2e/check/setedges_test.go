@@ -254,3 +254,9 @@ func renumbered(events []history.Event) []history.Event {
 	}
 	return events
 }
+
+// A pod of a Parallel StatefulSet is deleted, and is not made again for minutes.
+func TestNeverMadeAgain(t *testing.T) {
+	tell := three(spec{Parallel: true}, func(w *web) { w.Ask(1).Gone(1).Wait(100).Up(1) })
+	expect(t, result(t, tell(), "set-policy"), check.Fail, "Pod web-1, gone since")
+}

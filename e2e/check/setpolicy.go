@@ -84,35 +84,43 @@ func (j *setJudge) promptIn(st *world.StatefulSet, span history.Span) {
 			bound = max(bound, j.trial.Plan.Bounds.Settle.D())
 		}
 		if well.Length() >= bound && !j.blind(well.NotBefore, well.NotAfter) {
-			j.promptWithin(st, well.NotBefore, bound)
+			j.promptWithin(st, well, bound)
 		}
 	}
 }
 
-func (j *setJudge) promptWithin(st *world.StatefulSet, from history.Time, bound time.Duration) {
-	within, wanted := history.Between(from, from.Add(bound)), &st.Spec.Demand
-	there := map[int]bool{}
+func (j *setJudge) promptWithin(st *world.StatefulSet, well history.Span, bound time.Duration) {
+	from, wanted := j.clock(well.NotBefore), &st.Spec.Demand
+	within := history.Between(well.NotBefore, well.NotBefore.Add(bound))
+	lives := map[int][]history.Span{}
 	for _, l := range j.set.Pods {
-		begun := l.First.Event.Span.NotBefore <= within.NotAfter
-		if begun && (l.End == nil || l.End.Event.Span.NotAfter >= from) {
-			there[l.Ordinal] = true
+		life := history.Span{NotBefore: l.First.Event.Span.NotBefore, NotAfter: world.Forever}
+		if l.End != nil {
+			life.NotAfter = l.End.Event.Span.NotAfter
 		}
-		if wanted.Wants(l.Ordinal) || !begun || !l.Owned || l.First.Version > st.Version {
+		lives[l.Ordinal] = append(lives[l.Ordinal], life)
+		if wanted.Wants(l.Ordinal) || life.NotBefore > within.NotAfter || !l.Owned || l.First.Version > st.Version {
 			continue
 		}
 		j.evidence++
 		if l.Asked == nil || l.Asked.Event.Span.NotBefore > within.NotAfter {
 			j.breaks("pod "+l.Name, within, []int64{st.Event.ID, l.First.Event.ID}, "Pod %s, which is not wanted "+
-				"since %s, was not asked to end within %s although the policy is Parallel.", l.Name,
-				j.clock(from), bound)
+				"since %s, was not asked to end within %s although the policy is Parallel.", l.Name, from, bound)
 		}
 	}
 	for k := range wanted.Ordinals() {
 		j.evidence++
-		if !there[k] {
+		for _, hole := range world.Holes(well, lives[k], nil) {
+			if hole.Length() < bound {
+				continue
+			}
+			missing, not := "wanted since "+from, "made"
+			if hole.NotBefore > well.NotBefore {
+				missing, not = "gone since "+j.clock(hole.NotBefore), "made again"
+			}
 			name := fmt.Sprintf("%s-%d", j.set.Name, k)
-			j.breaks("pod "+name, within, []int64{st.Event.ID}, "Pod %s, wanted since %s, was not made within %s "+
-				"although the policy is Parallel.", name, j.clock(from), bound)
+			j.breaks("pod "+name, history.Between(hole.NotBefore, hole.NotBefore.Add(bound)), []int64{st.Event.ID},
+				"Pod %s, %s, was not %s within %s although the policy is Parallel.", name, missing, not, bound)
 		}
 	}
 }

@@ -260,3 +260,22 @@ func TestNeverMadeAgain(t *testing.T) {
 	tell := three(spec{Parallel: true}, func(w *web) { w.Ask(1).Gone(1).Wait(100).Up(1) })
 	expect(t, result(t, tell(), "set-policy"), check.Fail, "Pod web-1, gone since")
 }
+
+// A volume is recycled after its claim was deleted, and nobody claims it any more.
+func TestRecycledAndFree(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 2, WhenScaled: "Delete"})
+	w.Up(0, 1)
+	uid := w.Pod(1).UID
+	w.Change(replicas(1)).Away(1).ClaimEnds(changed, 1, uid).ClaimEnds(gone, 1, uid).Wait(10)
+	h := w.Told(5)
+	var bound history.Event
+	edit(object("persistentvolumes", "pv-web-1", 2), func(e *history.Event) { bound = *e })(h.Events)
+	rewrite(`"phase":"Bound"`, `"phase":"Released"`)(&bound)
+	bound.Span, bound.Object.ResourceVersion = history.At(historytest.At(w.Now-8)), "99990"
+	free := bound
+	rewrite(`"claimRef":`, `"formerly":`)(&free)
+	rewrite(`"phase":"Released"`, `"phase":"Available"`)(&free)
+	free.Span, free.Object.ResourceVersion = history.At(historytest.At(w.Now-6)), "99991"
+	h.Events = append(h.Events, bound, free)
+	expect(t, result(t, h, "set-identity"), check.Pass, "")
+}

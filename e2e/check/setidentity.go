@@ -200,7 +200,7 @@ func (j *setJudge) fits(p *world.PodState) {
 
 // bindings demands that a claim keeps its volume and a volume its claim.
 func (j *setJudge) bindings() {
-	volumes := map[string]string{}
+	volumes := map[string]string{} // The claim that is bound to each in the end, "" if none is.
 	for _, key := range keys(j.objects.Claims.ByKey) {
 		if _, ok := j.set.ClaimOrdinal(key); !ok {
 			continue
@@ -220,8 +220,10 @@ func (j *setJudge) bindings() {
 				j.unknown("claim %s at %s makes an impossible transition: it was bound, or its end was asked for, and "+
 					"it is so no more", name, j.when(c.Event))
 			}
-			if c.Spec.VolumeName != "" {
+			if c.Spec.VolumeName != "" && !c.Deleted() {
 				volumes[c.Spec.VolumeName] = name
+			} else if old != nil && volumes[old.Spec.VolumeName] == name {
+				volumes[old.Spec.VolumeName] = ""
 			}
 			old = c
 		}
@@ -244,7 +246,7 @@ func (j *setJudge) boundVolume(volume, claim string) {
 	}
 	unbound := old != nil && !old.Deleted() &&
 		(old.Spec.ClaimRef == nil || old.Status.Phase == corev1.VolumeAvailable)
-	if unbound && !j.watch.Blind(j.trial.Start, j.until, world.VolumesObserver) {
+	if unbound && claim != "" && !j.watch.Blind(j.trial.Start, j.until, world.VolumesObserver) {
 		j.unknown("claim %s is bound to volume %s, which does not say so", claim, volume)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -231,7 +232,7 @@ type unwanted struct {
 func (j *setJudge) unwanted(ordinal int) []unwanted {
 	goes := func(st *world.StatefulSet) bool {
 		demand := st.Spec.Demand
-		return !st.Guessed() && (st.Deleting() && demand.DeleteDeleted ||
+		return !st.Guessed() && (st.Deleting() && demand.DeleteDeleted && !j.orphans(st) ||
 			!st.Deleting() && !demand.Wants(ordinal) && demand.DeleteScaled)
 	}
 	var all []unwanted
@@ -256,6 +257,13 @@ func (j *setJudge) unwanted(ordinal int) []unwanted {
 		}
 	}
 	return emptied
+}
+
+// orphans reports whether a StatefulSet is deleted without what belongs to it: then its claims are nobody's.
+func (j *setJudge) orphans(st *world.StatefulSet) bool {
+	return slices.ContainsFunc(j.set.Versions, func(o *world.StatefulSet) bool {
+		return o.UID() == st.UID() && slices.Contains(o.Meta.Finalizers, metav1.FinalizerOrphanDependents)
+	})
 }
 
 // emptied moves the begin of a time to where the ordinal's last pod is gone, and reports whether one went in it.

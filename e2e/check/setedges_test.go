@@ -279,3 +279,16 @@ func TestRecycledAndFree(t *testing.T) {
 	h.Events = append(h.Events, bound, free)
 	expect(t, result(t, h, "set-identity"), check.Pass, "")
 }
+
+// A StatefulSet is deleted without its pods, one of which is then deleted by itself: its claim is nobody's.
+func TestClaimsOfAnOrphan(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 2, WhenDeleted: "Delete"})
+	w.Up(0, 1).Change(func(s *spec) { s.HistoryLimit = 9 })
+	asked := w.Now - 3
+	w.Drop().Ask(1).Gone(1).Wait(30).Again().Up(1)
+	h := w.Told(5)
+	edit(after(of("statefulsets"), asked-0.1), func(e *history.Event) {
+		rewrite(`"metadata":{`, `"metadata":{"deletionTimestamp":"2026-11-21T09:00:20Z","finalizers":["orphan"],`)(e)
+	})(h.Events)
+	expect(t, result(t, h, "set-claims"), check.Pass, "")
+}

@@ -285,8 +285,8 @@ func (v *view) roll() step {
 	return step{action: ActionUpdate, ordinal: v.set.Start + stale}
 }
 
-// refusal is the Event that tells that a pod could not be created, nil where there is none or where something of the
-// StatefulSet was created after it.
+// refusal is the Event that tells that a pod could not be created, nil where there is none or where the pod was created
+// after it. The controller may not tell of that: it may tell only so much.
 func (k *known) refusal(s *set, ordinal int) *world.Notice {
 	about := func(reason string) *world.Notice {
 		return k.latest("StatefulSet "+s.Key(), []string{reason}, func(n *world.Notice) bool {
@@ -297,7 +297,11 @@ func (k *known) refusal(s *set, ordinal int) *world.Notice {
 	if refused == nil {
 		return nil
 	}
-	if created := about("SuccessfulCreate"); created != nil && k.told(created).At > k.told(refused).At {
+	if made := about("SuccessfulCreate"); made != nil && k.told(made).At > k.told(refused).At {
+		return nil
+	}
+	last := k.Pods.Known(world.Key(s.Event.Object.Namespace, s.pod(ordinal)), k.at)
+	if last != nil && created(k.Pods, last).At > k.told(refused).At {
 		return nil
 	}
 	return refused

@@ -1,0 +1,33 @@
+package explain_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seatrial/seatrial/e2e/explain"
+	"github.com/seatrial/seatrial/e2e/world"
+)
+
+// explained is the diagnosis at +60 s, and all of its words on one line.
+func explained(t *testing.T, w *maker) (explain.Diagnosis, string) {
+	t.Helper()
+	d := explain.At(world.New(w.history()), at(60), explain.DefaultBound)[0]
+	return d, strings.Join(strings.Fields(text(t, d)), " ")
+}
+
+const overQuota = `create Pod web-2 in StatefulSet web failed error: pods "web-2" is forbidden: exceeded quota: ` +
+	`small, requested: pods=1, used: pods=2, limited: pods=2`
+
+// web-2 was refused, and then made; that it was made the controller did not tell, since it may tell only so much. Now
+// the pod was deleted a moment ago.
+func TestRefusedLongAgo(t *testing.T) {
+	w := newMaker(3)
+	w.up(2, 0, 1)
+	w.notice(10, "StatefulSet", "web", "FailedCreate", overQuota)
+	w.up(20, 2)
+	w.drop(59.9, "pods", "trial", "web-2")
+	d, says := explained(t, w)
+	if d.Outlook != explain.Transient || strings.Contains(says, "was refused") {
+		t.Errorf("outlook %s: %s", d.Outlook, says)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/world"
 )
@@ -28,6 +29,19 @@ func TestRefusedLongAgo(t *testing.T) {
 	w.drop(59.9, "pods", "trial", "web-2")
 	d, says := explained(t, w)
 	if d.Outlook != explain.Transient || strings.Contains(says, "was refused") {
+		t.Errorf("outlook %s: %s", d.Outlook, says)
+	}
+}
+
+// The quota is that of a fault, which will be healed.
+func TestRefusedByAFault(t *testing.T) {
+	w := newMaker(3)
+	w.up(2, 0, 1)
+	w.add(5, history.Event{Kind: history.KindFault, Source: "guard", Fault: &history.Fault{Step: 5, Name: "pod-quota",
+		Stage: history.StageInjected, Takes: []string{"quota"}}})
+	w.notice(10, "StatefulSet", "web", "FailedCreate", overQuota)
+	d, says := explained(t, w)
+	if d.Outlook != explain.Transient || !strings.Contains(says, "step 5, pod-quota, was carried out") {
 		t.Errorf("outlook %s: %s", d.Outlook, says)
 	}
 }

@@ -207,6 +207,9 @@ func (r *reasoner) refused(ordinal int) {
 	name := r.set.pod(ordinal)
 	if n := r.k.refusal(r.set, ordinal); n != nil {
 		r.said(n, "creating "+name+" was refused, last at")
+		if strings.Contains(n.Spec.Message, "exceeded quota") {
+			r.limited()
+		}
 		switch {
 		case strings.Contains(n.Spec.Message, "exceeded quota") && r.step.rule == ruleBatch:
 			r.looks(Permanent, "the pods that would free the quota are those that wait for it (kubernetes/kubernetes "+

@@ -35,6 +35,17 @@ func (r *reasoner) faultsOn(b blocker) {
 	}
 }
 
+// limited adds the faults that limit what the namespace may have.
+func (r *reasoner) limited() {
+	for _, f := range r.k.faults {
+		if !healed(f).Known && slices.Contains(f.Takes, plan.PartQuota) {
+			r.fault(f)
+			r.looks(Transient, "as far as the fault of step %d (%s) is the cause: it is still active and will be healed",
+				f.Step, f.Name)
+		}
+	}
+}
+
 // hurtsControl reports that a fault takes what the controllers run on or talk to, or is on a node that they run on.
 func (r *reasoner) hurtsControl(f world.Fault) bool {
 	n := r.k.Nodes.At(f.Node, r.k.at)

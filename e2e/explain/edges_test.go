@@ -45,3 +45,16 @@ func TestRefusedByAFault(t *testing.T) {
 		t.Errorf("outlook %s: %s", d.Outlook, says)
 	}
 }
+
+// The readiness probe of web-1 fails; then the API server is stopped, and no kubelet can renew its lease.
+func TestNoLeaseWithoutAnAPIServer(t *testing.T) {
+	w := newMaker(3)
+	w.up(2, 0, 1, 2)
+	w.pod(20, 1, podOf{phase: "Running", node: "worker2", made: 2, turned: 20, containers: runs()})
+	w.fault(6, "apiserver-stop", "control-plane", 25, 0)
+	w.silent["worker"], w.silent["worker2"] = 25, 25
+	if _, says := explained(t, w); strings.Contains(says, "renewed its lease") ||
+		!strings.Contains(says, "its readiness probe has not passed") {
+		t.Error(says)
+	}
+}

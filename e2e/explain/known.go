@@ -17,6 +17,7 @@ import (
 type known struct {
 	*world.Objects
 	at, start history.Time
+	alive     history.Time               // When the API server was last heard of.
 	live      bool                       // The world is a cluster as it is now: moments are nanoseconds since 1970.
 	faults    []world.Fault              // Those that were injected.
 	events    map[string][]*world.Notice // Events of the API by object and reason: "Pod namespace/name Killing".
@@ -33,6 +34,14 @@ func newKnown(w *world.World, at history.Time, live bool) *known {
 		about := n.Spec.InvolvedObject.Kind + " " + world.Key(n.Event.Object.Namespace, n.Spec.InvolvedObject.Name)
 		key := about + " " + n.Spec.Reason
 		k.events[key] = append(k.events[key], n)
+	}
+	for _, e := range w.Of(history.KindObject) {
+		if e.Span.NotAfter <= at {
+			k.alive = max(k.alive, e.Span.NotAfter)
+		}
+	}
+	if live {
+		k.alive = at
 	}
 	k.readClock()
 	k.readObservers(w)

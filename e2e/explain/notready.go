@@ -113,7 +113,8 @@ func (k *known) lease(node string) *world.Lease {
 	return k.Leases.At(world.Key(corev1.NamespaceNodeLease, node), k.at)
 }
 
-// staleLease returns how long ago a kubelet last renewed its lease, and whether that is longer than it lasts.
+// staleLease returns how long ago a kubelet last renewed its lease, and whether the API server was heard of after the
+// lease should have been renewed: while that is away, no kubelet can renew one.
 func (r *reasoner) staleLease(name string) (time.Duration, bool) {
 	l := r.k.lease(name)
 	now, ok := r.k.wall()
@@ -123,7 +124,7 @@ func (r *reasoner) staleLease(name string) (time.Duration, bool) {
 	lasts := time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 	ago := time.Duration(now - l.Spec.RenewTime.UnixNano())
 	// A kubelet renews it four times as often as it runs out.
-	return ago, lasts > 0 && ago > lasts/2
+	return ago, lasts > 0 && ago-r.k.at.Sub(r.k.alive) > lasts/2
 }
 
 // containers explains what a container waits for; false when none does that says why.

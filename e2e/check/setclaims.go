@@ -165,17 +165,37 @@ func (j *setJudge) reclaimed(c *world.Claim) {
 			end = v
 		}
 	}
-	until := c.Event.Span.NotAfter.Add(bound)
-	switch {
-	case deletes && end == nil && min(j.until, j.watch.Alive) > until &&
-		!j.controlHurt(history.Between(c.Event.Span.NotBefore, until)):
-		j.breaks("volume "+name, history.Between(c.Event.Span.NotAfter, until), []int64{c.Event.ID, policy.Event.ID},
-			"Volume %s was still there %s after its claim %s was gone, at %s, although its reclaim policy is Delete.",
-			name, bound, c.Name(), j.when(c.Event))
-	case !deletes && end != nil && !end.Guessed() && !touched(end.Event):
-		j.unknown("volume %s, to be retained, was deleted at %s after its claim %s was: by whom is not known", name,
-			j.when(end.Event), c.Name())
+	if !deletes {
+		if end != nil && !end.Guessed() && !touched(end.Event) {
+			j.unknown("volume %s, to be retained, was deleted at %s after its claim %s was: by whom is not known", name,
+				j.when(end.Event), c.Name())
+		}
+		return
 	}
+	span := history.Span{NotBefore: c.Event.Span.NotAfter, NotAfter: min(j.until, j.watch.Alive)}
+	if end != nil {
+		span.NotAfter = min(span.NotAfter, end.Event.Span.NotBefore)
+	}
+	for _, calm := range j.calm(span) {
+		if calm.Length() > bound && !j.watch.Blind(calm.NotBefore, calm.NotAfter, world.VolumesObserver) {
+			j.breaks("volume "+name, calm, []int64{c.Event.ID, policy.Event.ID}, "Volume %s was still there %s after "+
+				"its claim %s was gone, at %s, although its reclaim policy is Delete.", name, bound, c.Name(),
+				j.when(c.Event))
+			return
+		}
+	}
+}
+
+// calm returns the parts of span in which no fault was active: a volume that is attached to a node that is down, or
+// whose driver is, cannot be deleted.
+func (j *setJudge) calm(span history.Span) []history.Span {
+	hurts := slices.Clone(j.hurts)
+	for _, l := range j.trial.Faults {
+		if active, ok := l.Active(); ok {
+			hurts = append(hurts, active)
+		}
+	}
+	return world.Holes(span, hurts, nil)
 }
 
 // survive counts the claims that outlived a pod as evidence.

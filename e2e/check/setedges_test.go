@@ -292,3 +292,38 @@ func TestClaimsOfAnOrphan(t *testing.T) {
 	})(h.Events)
 	expect(t, result(t, h, "set-claims"), check.Pass, "")
 }
+
+// The volume of a claim that is deleted is to be deleted too. A fault is active for a while after that.
+func TestReclaimedAroundAFault(t *testing.T) {
+	reclaimed := func(fault string, after, lasting float64) check.Result {
+		w := historytest.Web(spec{Replicas: 2, WhenScaled: "Delete"})
+		w.Up(0, 1)
+		uid := w.Pod(1).UID
+		w.Change(replicas(1)).Away(1).ClaimEnds(changed, 1, uid).ClaimEnds(gone, 1, uid)
+		from := w.Now
+		w.Fault(2, fault, map[bool]string{true: "control-plane", false: "worker2"}[fault == "manager-stop"], "",
+			historytest.FaultTimes{Intent: from, Injected: from, InjectedEnd: from, Confirmed: from, Healed: from + 40,
+				HealedEnd: from + 40, Over: from + 40})
+		w.Wait(lasting)
+		h := planned(w, 5, func(p *plan.Plan) {
+			stopsManager(p)
+			p.Steps[1].Fault.Name = fault
+		})
+		editAll(of("persistentvolumes"), rewrite(`"Retain"`, `"Delete"`))(h.Events)
+		if after > 0 {
+			var end history.Event
+			edit(object("persistentvolumes", "pv-web-1", 2), func(e *history.Event) { end = *e })(h.Events)
+			o := *end.Object
+			o.Verb, o.ResourceVersion = gone, "99990"
+			end.Object, end.Span = &o, history.At(historytest.At(from+after))
+			h.Events = append(h.Events, end)
+		}
+		return result(t, h, "set-claims")
+	}
+	expect(t, reclaimed("manager-stop", 0, 200), check.Fail, "Volume pv-web-1 was still there")
+	expect(t, reclaimed("manager-stop", 150, 200), check.Fail, "Volume pv-web-1 was still there")
+	expect(t, reclaimed("manager-stop", 50, 200), check.Pass, "")
+	expect(t, reclaimed("node-crash", 50, 200), check.Pass, "")
+	expect(t, reclaimed("node-crash", 0, 50), check.Pass, "") // It is still attached to the node that was down.
+	expect(t, reclaimed("node-crash", 0, 200), check.Fail, "Volume pv-web-1 was still there")
+}

@@ -327,3 +327,19 @@ func TestReclaimedAroundAFault(t *testing.T) {
 	expect(t, reclaimed("node-crash", 0, 50), check.Pass, "") // It is still attached to the node that was down.
 	expect(t, reclaimed("node-crash", 0, 200), check.Fail, "Volume pv-web-1 was still there")
 }
+
+// A StatefulSet is scaled up in the last step, and its last pod is never made.
+func TestNeverMadeInTheEnd(t *testing.T) {
+	drops := drop(func(e *history.Event) bool {
+		return e.Kind == history.KindObject && e.Object.Resource == "pods" && e.Object.Name == "mysql-2"
+	})
+	late := then(edit(phase(history.PhaseSettle, 0, true), func(e *history.Event) {
+		e.Span, e.Phase.Error = history.At(historytest.At(97.5)), "await 3 Ready pods: timed out"
+	}), func(events []history.Event) []history.Event {
+		more := historytest.New(historytest.SmokePlan())
+		more.Beats("api/pods", "", "", 80, 99)
+		return append(events, more.History().Events[1:]...)
+	})
+	verdict(t, then(drops, late)(add(nil)(nil)), "settle", check.Fail)
+	verdict(t, then(drops, late, gap("api/pods", 30, 31))(add(nil)(nil)), "settle", check.Unknown)
+}

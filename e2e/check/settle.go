@@ -207,9 +207,12 @@ func (j *settling) certainlyNotReady(name string) bool {
 			return false
 		}
 	}
-	last, watch := j.last(name, j.bounds.NotBefore), j.world.Watch()
-	return watch.On(world.PodsObserver) && watch.Alive >= j.bounds.NotAfter && last != nil &&
-		!watch.Blind(last.Event.Span.NotBefore, j.bounds.NotAfter, world.PodsObserver, world.SetsObserver)
+	from, watch := j.trial.Start, j.world.Watch() // A pod that was never seen was never there.
+	if last := j.last(name, j.bounds.NotBefore); last != nil {
+		from = last.Event.Span.NotBefore
+	}
+	return watch.On(world.PodsObserver) && watch.Alive >= j.bounds.NotAfter &&
+		!watch.Blind(from, j.bounds.NotAfter, world.PodsObserver, world.SetsObserver)
 }
 
 // endSlack is how long before the end of the bound a change may have come that was seen after it, and not count: the

@@ -209,7 +209,8 @@ func (o *ordering) judgeDeletion(p *world.PodState, set *world.StatefulSet) {
 // byPlan reports whether a step of the plan that deletes the pod, a fault or not, may have run when its end was asked
 // for.
 func (o *ordering) byPlan(p *world.PodState) bool {
-	return o.hits(p, func(l world.Fault) bool { return l.Victim == p.Name() && slices.Contains(l.Takes, plan.PartPod) }) ||
+	fault := func(l world.Fault) bool { return l.Victim == p.Name() && slices.Contains(l.Takes, plan.PartPod) }
+	return o.hits(p, fault) ||
 		slices.ContainsFunc(o.trial.Plan.AllSteps(), func(st plan.Step) bool {
 			return st.Do == plan.ActionDeletePod && st.Ordinal != nil && *st.Ordinal == p.Life.Ordinal &&
 				p.Life.Set == o.planned && o.trial.Ran(st.N, p.Event.Span)

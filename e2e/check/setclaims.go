@@ -227,7 +227,8 @@ func (j *setJudge) leave() {
 			if claim == nil || claim.Deleting() || claim.Guessed() || j.late(claim.Event) {
 				continue
 			}
-			for _, well := range j.well(history.Between(min(max(u.from, claim.Event.Span.NotAfter), u.until), u.until)) {
+			since := min(max(u.from, claim.Event.Span.NotAfter), u.until)
+			for _, well := range j.well(history.Between(since, u.until)) {
 				if well.Length() < bound || j.watch.Blind(well.NotBefore, well.NotAfter, world.PodsObserver,
 					world.SetsObserver, world.ClaimsObserver) {
 					continue

@@ -33,8 +33,10 @@ func planned(w *web, after float64, change func(*plan.Plan)) history.History {
 
 // While web-2 is scaled away, a step of the plan deletes web-1, which is to go as well.
 func TestDeletedByThePlanWhileScaledDown(t *testing.T) {
-	for verb, end := range map[string]func(*web, int) *web{"by the plan": (*web).Ask, "by its StatefulSet": (*web).End} {
-		t.Run(verb, func(t *testing.T) {
+	for name, end := range map[string]func(*web, int) *web{
+		"by the plan": (*web).Ask, "by its StatefulSet": (*web).End,
+	} {
+		t.Run(name, func(t *testing.T) {
 			w := historytest.Web(spec{Replicas: 3})
 			one, ordinal := 1, 1
 			w.Up(0, 1, 2).Change(replicas(1)).End(2)
@@ -44,7 +46,7 @@ func TestDeletedByThePlanWhileScaledDown(t *testing.T) {
 			w.Gone(2).Gone(1)
 			w.Spec.Replicas = 3
 			want, says := check.Pass, ""
-			if verb != "by the plan" {
+			if name != "by the plan" {
 				want, says = check.Fail, "although web-2 was still terminating"
 			}
 			expect(t, result(t, planned(w, 5, func(p *plan.Plan) {
@@ -125,7 +127,11 @@ func TestEvictedWhileNobodyCounts(t *testing.T) {
 	w.Wait(2).Unready(0).Wait(10)
 	evict(w, 1)
 	w.Wait(30)
-	expect(t, result(t, planned(w, 5, func(p *plan.Plan) { budget(p); stopsManager(p) }), "pdb-honoured"), check.Pass, "")
+	h := planned(w, 5, func(p *plan.Plan) {
+		budget(p)
+		stopsManager(p)
+	})
+	expect(t, result(t, h, "pdb-honoured"), check.Pass, "")
 }
 
 // early rewrites the current revision to web-v2 in the versions of the StatefulSet after a time.

@@ -40,8 +40,8 @@ func (r *reasoner) limited() {
 	for _, f := range r.k.faults {
 		if !healed(f).Known && slices.Contains(f.Takes, plan.PartQuota) {
 			r.fault(f)
-			r.looks(Transient, "as far as the fault of step %d (%s) is the cause: it is still active and will be healed",
-				f.Step, f.Name)
+			r.looks(Transient, "as far as the fault of step %d (%s) is the cause: it is still active and will be "+
+				"healed", f.Step, f.Name)
 		}
 	}
 }

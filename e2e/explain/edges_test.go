@@ -58,3 +58,23 @@ func TestNoLeaseWithoutAnAPIServer(t *testing.T) {
 		t.Error(says)
 	}
 }
+
+// The trial was given a part of the cluster, --nodes: worker9 is not of it, and there all the same.
+func TestNodesThatAreNotOfTheTrial(t *testing.T) {
+	w := newMaker(3)
+	w.up(2, 0, 1, 2)
+	w.pod(20, 1, podOf{phase: "Running", node: "worker9", made: 2, turned: 20, containers: runs()})
+	if _, says := explained(t, w); strings.Contains(says, "does not exist") {
+		t.Error(says)
+	}
+	w = newMaker(3)
+	w.up(2, 0, 1, 2)
+	w.volume(18, "pv-1", "worker9")
+	w.drop(19, "pods", "trial", "web-1")
+	w.pod(20, 1, podOf{phase: "Pending", made: 20, turned: 20,
+		condition: unscheduled("0/9 nodes are available: 1 Insufficient cpu, 8 node(s) didn't match " +
+			"PersistentVolume's node affinity.")})
+	if d, says := explained(t, w); d.Outlook == explain.Permanent || strings.Contains(says, "none of the") {
+		t.Errorf("outlook %s: %s", d.Outlook, says)
+	}
+}

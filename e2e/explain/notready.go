@@ -81,7 +81,7 @@ func (r *reasoner) nodeDown(name string) bool {
 	n := r.k.Nodes.At(name, r.k.at)
 	if n == nil {
 		gone := deletedAt(r.k, r.k.Nodes, name)
-		if !gone.Known && (!r.k.watched["nodes"] || len(there(r.k, r.k.Nodes)) == 0) {
+		if !gone.Known && !r.k.allNodes() {
 			return false
 		}
 		r.because(absence("nodes", name, gone), "node %s does not exist%s", name,
@@ -107,6 +107,9 @@ func (r *reasoner) nodeDown(name string) bool {
 		"not Ready for %s, and stays until the node confirms its end", name, Lasting(podEviction))
 	return true
 }
+
+// allNodes reports whether a node that was not seen is not there. A trial may have been given a part of the cluster.
+func (k *known) allNodes() bool { return k.live && k.watched["nodes"] && len(there(k, k.Nodes)) > 0 }
 
 // lease returns that of a node's kubelet, nil where it was not seen.
 func (k *known) lease(node string) *world.Lease {

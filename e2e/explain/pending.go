@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,6 +119,10 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 	}
 	nodes := r.k.allowed(v)
 	evidence := append(proof(c, "spec.volumeName"), proof(v, "spec.nodeAffinity")...)
+	lost := slices.ContainsFunc(named(v), func(name string) bool { return deletedAt(r.k, r.k.Nodes, name).Known })
+	if len(nodes) == 0 && !lost && !r.k.allNodes() {
+		return
+	}
 	if len(nodes) == 0 {
 		r.because(evidence, "PVC %s is bound to PV %s, which only a node may use with %s: none of the %s is one",
 			c.Name(), v.Name(), asks(v), plan.Count(all, "node"))

@@ -148,7 +148,7 @@ func (j *setJudge) smallest(c *world.Claim, node string) {
 	for _, name := range keys(j.objects.Volumes.ByKey) {
 		v := j.objects.Volumes.AtVersion(name, c.Version)
 		if v == nil || v.Event.Span.NotAfter > since || v.Deleted() || v.Status.Phase != corev1.VolumeAvailable ||
-			v.Spec.ClaimRef != nil || !alike(v.Spec, chosen.Spec) {
+			v.Spec.ClaimRef != nil || !alike(v.Spec, chosen.Spec) || j.taken(v, c.Event.Span) {
 			continue
 		}
 		if own := storage(v.Spec.Capacity); own >= wanted && own < size && (node == "" || j.allows(v, node)) {
@@ -158,6 +158,14 @@ func (j *setJudge) smallest(c *world.Claim, node string) {
 			return
 		}
 	}
+}
+
+// taken reports whether a free volume was given to a claim a moment after a time: it may have been chosen before.
+func (j *setJudge) taken(v *world.Volume, at history.Span) bool {
+	return slices.ContainsFunc(j.objects.Volumes.ByKey[v.Key()], func(o *world.Volume) bool {
+		return o.Version > v.Version && o.Spec.ClaimRef != nil &&
+			o.Event.Span.NotBefore <= at.NotAfter.Add(world.CacheLag)
+	})
 }
 
 // alike reports whether v has the class and volume mode of chosen, and all of its access modes.

@@ -349,3 +349,19 @@ func TestNeverMadeInTheEnd(t *testing.T) {
 	verdict(t, then(drops, late)(add(nil)(nil)), "settle", check.Fail)
 	verdict(t, then(drops, late, gap("api/pods", 30, 31))(add(nil)(nil)), "settle", check.Unknown)
 }
+
+// Two pods of a Parallel StatefulSet are scheduled at once. The scheduler takes the small volume for web-0, and its
+// update of that volume reaches the API server a moment after the claim of web-1 is bound.
+func TestSmallestIsTakenAMomentLater(t *testing.T) {
+	judged := func(taken float64) check.Result {
+		w := historytest.Web(spec{Replicas: 3, Parallel: true})
+		w.Up(0, 1, 2)
+		w.LocalPV("pv-small", "worker2", "data-other-0", 0.95, 10+taken)
+		h := w.Told(5)
+		editAll(func(e *history.Event) bool { return of("persistentvolumes")(e) && e.Object.Name == "pv-web-1" },
+			rewrite(`"512Mi"`, `"1Gi"`))(h.Events)
+		return result(t, h, "set-binding")
+	}
+	expect(t, judged(0.1), check.Pass, "")
+	expect(t, judged(20), check.Fail, "although pv-small with 536870912 was free")
+}

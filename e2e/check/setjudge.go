@@ -163,11 +163,6 @@ func (j *setJudge) readHurts() {
 // controller that has to be started again, and to become the leader.
 func (j *setJudge) well(span history.Span) []history.Span { return world.Holes(span, j.hurts, nil) }
 
-// controlHurt reports whether the control plane was hurt at some time in span.
-func (j *setJudge) controlHurt(span history.Span) bool {
-	return slices.ContainsFunc(j.hurts, span.PossiblyOverlaps)
-}
-
 // explained reports whether something other than the StatefulSet is known to have ended the pod: it had failed or was
 // evicted, its node was lost, a fault was active on it or on its node, or a step of the plan deletes pods.
 func (j *setJudge) explained(p *world.PodState) bool {

@@ -365,3 +365,17 @@ func TestSmallestIsTakenAMomentLater(t *testing.T) {
 	expect(t, judged(0.1), check.Pass, "")
 	expect(t, judged(20), check.Fail, "although pv-small with 536870912 was free")
 }
+
+// Old revisions are kept for minutes; then, as at the end of every trial, the StatefulSet is scaled away.
+func TestTooManyRevisionsBeforeTheEnd(t *testing.T) {
+	kept := func(lasting float64) check.Result {
+		return result(t, three(spec{HistoryLimit: 1}, func(w *web) {
+			for n, name := range []string{"v1", "v0", "v00", "v000"} {
+				w.Keep(made, name, n)
+			}
+			w.Wait(lasting).Keep(gone, "v00", 2).Keep(gone, "v000", 3).Change(replicas(0)).Away(2, 1, 0)
+		})(), "set-policy")
+	}
+	expect(t, kept(100), check.Fail, "keeps 3 old revisions, and revisionHistoryLimit is 1")
+	expect(t, kept(2), check.Pass, "")
+}

@@ -2,6 +2,8 @@ package check
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -125,41 +127,73 @@ func (j *setJudge) promptWithin(st *world.StatefulSet, well history.Span, bound 
 	}
 }
 
-// revisions demands, if revisions were watched, that no more old ones than the limit are kept at the end, and that none
-// was deleted while a pod was at it.
+// revisions demands, if revisions were watched, that no more old ones than the limit are kept for longer than the settle
+// bound, and that none was deleted while a pod was at it.
 func (j *setJudge) revisions() {
 	all := j.set.Revisions
 	if !j.watch.On(world.RevisionsObserver) || len(all) == 0 ||
 		j.watch.Blind(j.trial.Start, j.until, world.RevisionsObserver) {
 		return
 	}
-	kept := map[string]bool{}
+	changes := map[uint64]*history.Event{} // Of the StatefulSet and of its revisions, by resourceVersion.
 	for _, r := range all {
 		if j.late(r.Event) {
 			break
 		}
 		j.evidence++
-		kept[r.Name()] = true
+		changes[r.Version] = r.Event
 		if r.Deleted() {
 			j.dropped(r)
-			delete(kept, r.Name())
 		}
 	}
-	last := j.set.Versions[len(j.set.Versions)-1]
-	if last.Deleting() || min(j.until, j.watch.Alive).Sub(j.sets.LastFact()) < j.trial.Plan.Bounds.Settle.D() {
-		return // The controller may be about to delete some.
+	for _, st := range j.set.Versions {
+		changes[st.Version] = st.Event
 	}
-	delete(kept, last.Status.CurrentRevision)
-	delete(kept, last.Status.UpdateRevision)
+	versions, from := slices.Sorted(maps.Keys(changes)), history.Time(0)
+	for i, version := range versions {
+		var old []string
+		st, until := j.set.At(version), min(j.until, j.watch.Alive)
+		if st != nil && !st.Deleting() && len(all) > st.Spec.Demand.HistoryLimit {
+			old = j.old(version)
+		}
+		if st == nil || st.Spec.Demand.HistoryLimit < 0 || len(old) <= st.Spec.Demand.HistoryLimit {
+			from = 0
+			continue
+		}
+		if from == 0 {
+			from = changes[version].Span.NotAfter
+		}
+		if i+1 < len(versions) {
+			until = min(until, changes[versions[i+1]].Span.NotBefore)
+		}
+		for _, well := range j.well(history.Span{NotBefore: from, NotAfter: until}) {
+			if well.Length() > j.trial.Plan.Bounds.Settle.D() && !j.blind(well.NotBefore, well.NotAfter) {
+				j.breaks(j.set.String(), st.Event.Span, []int64{st.Event.ID}, "%s keeps %d old revisions, and "+
+					"revisionHistoryLimit is %d: %v.", j.set, len(old), st.Spec.Demand.HistoryLimit, old)
+				return
+			}
+		}
+	}
+}
+
+// old returns the revisions there are at a resourceVersion that neither the status nor a pod names.
+func (j *setJudge) old(version uint64) []string {
+	kept := map[string]bool{}
+	for _, r := range j.set.Revisions {
+		if r.Version <= version {
+			kept[r.Name()] = !r.Deleted()
+		}
+	}
+	if st := j.set.At(version); st != nil {
+		kept[st.Status.CurrentRevision], kept[st.Status.UpdateRevision] = false, false
+	}
 	for _, l := range j.set.Pods {
-		if l.End == nil {
-			delete(kept, l.States[len(l.States)-1].Revision)
+		if at := l.Before(version + 1); at != nil && !at.Deleted() {
+			kept[at.Revision] = false
 		}
 	}
-	if limit := last.Spec.Demand.HistoryLimit; len(kept) > limit && limit >= 0 {
-		j.breaks(j.set.String(), last.Event.Span, []int64{last.Event.ID}, "%s keeps %d old revisions, and "+
-			"revisionHistoryLimit is %d: %v.", j.set, len(kept), limit, keys(kept))
-	}
+	maps.DeleteFunc(kept, func(_ string, is bool) bool { return !is })
+	return keys(kept)
 }
 
 // dropped demands that no pod was at a revision when that was deleted.

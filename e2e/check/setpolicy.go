@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -113,11 +114,12 @@ func (j *setJudge) promptWithin(st *world.StatefulSet, well history.Span, bound 
 	for k := range wanted.Ordinals() {
 		j.evidence++
 		for _, hole := range world.Holes(well, lives[k], nil) {
-			if hole.Length() < bound {
+			again := hole.NotBefore > well.NotBefore
+			if hole.Length() < bound || again && j.limited(hole) {
 				continue
 			}
 			missing, not := "wanted since "+from, "made"
-			if hole.NotBefore > well.NotBefore {
+			if again {
 				missing, not = "gone since "+j.clock(hole.NotBefore), "made again"
 			}
 			name := fmt.Sprintf("%s-%d", j.set.Name, k)
@@ -125,6 +127,15 @@ func (j *setJudge) promptWithin(st *world.StatefulSet, well history.Span, bound 
 				"Pod %s, %s, was not %s within %s although the policy is Parallel.", name, missing, not, bound)
 		}
 	}
+}
+
+// limited reports whether a fault limited the namespace at some time in span: the controller retries what was refused at
+// ever longer intervals.
+func (j *setJudge) limited(span history.Span) bool {
+	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
+		active, ok := l.Active()
+		return ok && active.PossiblyOverlaps(span) && slices.Contains(l.Takes, plan.PartQuota)
+	})
 }
 
 // revisions demands, if revisions were watched, that no more old ones than the limit are kept for longer than the settle

@@ -177,10 +177,12 @@ func (j *setJudge) reclaimed(c *world.Claim) {
 		span.NotAfter = min(span.NotAfter, end.Event.Span.NotBefore)
 	}
 	for _, calm := range j.calm(span) {
-		if calm.Length() > bound && !j.watch.Blind(calm.NotBefore, calm.NotAfter, world.VolumesObserver) {
+		// A provisioner that failed for so long retries at intervals of that length.
+		failed := calm.NotBefore.Sub(span.NotBefore)
+		if calm.Length() > bound+failed && !j.watch.Blind(calm.NotBefore, calm.NotAfter, world.VolumesObserver) {
 			j.breaks("volume "+name, calm, []int64{c.Event.ID, policy.Event.ID}, "Volume %s was still there %s after "+
-				"its claim %s was gone, at %s, although its reclaim policy is Delete.", name, bound, c.Name(),
-				j.when(c.Event))
+				"its claim %s was gone, at %s, although its reclaim policy is Delete.", name, (bound + failed).Round(time.Second),
+				c.Name(), j.when(c.Event))
 			return
 		}
 	}

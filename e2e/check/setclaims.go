@@ -181,8 +181,8 @@ func (j *setJudge) reclaimed(c *world.Claim) {
 		failed := calm.NotBefore.Sub(span.NotBefore)
 		if calm.Length() > bound+failed && !j.watch.Blind(calm.NotBefore, calm.NotAfter, world.VolumesObserver) {
 			j.breaks("volume "+name, calm, []int64{c.Event.ID, policy.Event.ID}, "Volume %s was still there %s after "+
-				"its claim %s was gone, at %s, although its reclaim policy is Delete.", name, (bound + failed).Round(time.Second),
-				c.Name(), j.when(c.Event))
+				"its claim %s was gone, at %s, although its reclaim policy is Delete.", name,
+				(bound + failed).Round(time.Second), c.Name(), j.when(c.Event))
 			return
 		}
 	}

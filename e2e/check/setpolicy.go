@@ -129,8 +129,8 @@ func (j *setJudge) promptWithin(st *world.StatefulSet, well history.Span, bound 
 	}
 }
 
-// limited reports whether a fault limited the namespace at some time in span: the controller retries what was refused at
-// ever longer intervals.
+// limited reports whether a fault limited the namespace at some time in span: the controller retries what was refused
+// at ever longer intervals.
 func (j *setJudge) limited(span history.Span) bool {
 	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
 		active, ok := l.Active()
@@ -138,8 +138,8 @@ func (j *setJudge) limited(span history.Span) bool {
 	})
 }
 
-// revisions demands, if revisions were watched, that no more old ones than the limit are kept for longer than the settle
-// bound, and that none was deleted while a pod was at it.
+// revisions demands, if revisions were watched, that no more old ones than the limit are kept for longer than the
+// settle bound, and that none was deleted while a pod was at it.
 func (j *setJudge) revisions() {
 	all := j.set.Revisions
 	if !j.watch.On(world.RevisionsObserver) || len(all) == 0 ||

@@ -97,8 +97,7 @@ type Tamper struct {
 	Byte    int    `json:"byte,omitempty"` // Of flip-byte: in the page.
 }
 
-// Exec is a program that is run once, in a pod. It is done when it ended with 0, or as Refused says: anything else is an
-// error.
+// Exec is a program that is run once, in a pod. It is done when it ended with 0 or as Refused says; else it has failed.
 type Exec struct {
 	Ordinal   int    `json:"ordinal"`
 	Container string `json:"container,omitempty"` // Empty for the one that serves the data.

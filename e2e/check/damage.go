@@ -11,8 +11,8 @@ import (
 )
 
 // Damage judges the checks themselves: a file that the plan damages on purpose (parameter "file" of a fault) must be
-// found by one of the checks of data, in the instance that it belongs to. What is found in another file that was damaged
-// does not count. It never fails: if the checks miss known damage, they may miss other damage too, so the trial is
+// found by one of the checks of data, in the instance that it belongs to. What is found in another damaged file does
+// not count. It never fails: if the checks miss known damage, they may miss other damage too, so the trial is
 // Unknown.
 func Damage() Check {
 	return Check{
@@ -78,5 +78,6 @@ func stem(file string) string {
 
 // names reports whether a finding's subject contains a name as a word.
 func names(subject, name string) bool {
-	return slices.Contains(strings.FieldsFunc(subject, func(c rune) bool { return strings.ContainsRune(" ,/.", c) }), name)
+	between := func(c rune) bool { return strings.ContainsRune(" ,/.", c) }
+	return slices.Contains(strings.FieldsFunc(subject, between), name)
 }

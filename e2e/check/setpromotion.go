@@ -91,7 +91,8 @@ func (j *setJudge) promoted(st, old *world.StatefulSet, now map[int]*world.PodSt
 		return
 	}
 	for k := range d.Ordinals() {
-		p, why := now[k], ""
+		var why string
+		p := now[k]
 		switch {
 		case !seen && (p == nil || !p.Healthy() || p.Deleting()):
 			why = "was " + p.Describe()

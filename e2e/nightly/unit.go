@@ -166,8 +166,8 @@ func Estimate(p plan.Plan) time.Duration {
 	return sum + detach
 }
 
-// Judge compares a trial with what is expected: PASS is as expected, FAIL is certainly not. A control in which something
-// else breaks a promise is not, unless it says so.
+// Judge compares a trial with what is expected: PASS is as expected, FAIL is certainly not. A control in which another
+// promise is broken is not, unless it says so.
 func Judge(c plan.Case, r check.Report) check.Verdict {
 	var expected bool
 	switch {

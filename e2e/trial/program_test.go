@@ -17,13 +17,13 @@ func TestHowAProgramMustEnd(t *testing.T) {
 		err           error
 		done          bool
 	}{
-		"it succeeds":                      {done: true},
-		"it fails":                         {said: "unhealthy cluster", err: failed},
-		"refused as it should be":          {refused: "unhealthy cluster", said: "Error: unhealthy cluster\n", err: failed, done: true},
-		"refused for another reason":       {refused: "unhealthy cluster", said: "no such flag", err: failed},
-		"not refused":                      {refused: "unhealthy cluster", said: "was an unhealthy cluster"},
-		"never asked, a word like it came": {refused: "lost", said: "", err: errors.New("connection lost")},
-		"cut off after the words":          {refused: "no", said: "no", err: errors.New("broken pipe")},
+		"it succeeds":                {done: true},
+		"it fails":                   {said: "unhealthy cluster", err: failed},
+		"refused as it should be":    {refused: "unhealthy", said: "unhealthy cluster\n", err: failed, done: true},
+		"refused for another reason": {refused: "unhealthy cluster", said: "no such flag", err: failed},
+		"not refused":                {refused: "unhealthy cluster", said: "was an unhealthy cluster"},
+		"never asked":                {refused: "lost", said: "", err: errors.New("connection lost")},
+		"cut off after the word":     {refused: "no", said: "no", err: errors.New("broken pipe")},
 	} {
 		err := endedAs(plan.Exec{Command: []string{"etcdctl"}, Refused: tc.refused}, tc.said, tc.err)
 		if (err == nil) != tc.done {

@@ -74,10 +74,11 @@ func readSets(w *World) *Sets {
 	}
 	for _, n := range o.Notices.All {
 		// The StatefulSet controller emits this Event after it deleted a pod (pkg/controller/statefulset,
-		// recordPodEvent). A missing Event proves nothing: Events are rate-limited. A list tells of what may be long ago.
+		// recordPodEvent). A missing Event proves nothing: Events are rate-limited. One that is listed may be old.
 		words := strings.Fields(n.Spec.Message)
-		if !n.Deleted() && n.Event.Object.Verb != history.VerbListed && n.Spec.Reason == "SuccessfulDelete" && n.Spec.InvolvedObject.Kind == "StatefulSet" &&
-			len(words) > 2 && strings.EqualFold(words[0], "delete") && words[1] == "Pod" {
+		if !n.Deleted() && n.Event.Object.Verb != history.VerbListed && n.Spec.Reason == "SuccessfulDelete" &&
+			n.Spec.InvolvedObject.Kind == "StatefulSet" && len(words) > 2 &&
+			strings.EqualFold(words[0], "delete") && words[1] == "Pod" {
 			key := Key(n.Event.Object.Namespace, words[2])
 			s.deletes[key] = append(s.deletes[key], n.Event.Span)
 		}

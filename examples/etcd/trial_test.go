@@ -38,7 +38,8 @@ func TestTrial(t *testing.T) {
 				"IMAGE", "registry.k8s.io/etcd:"+etcdImage(t))
 			for _, name := range []string{tc.manifests, tc.workload} {
 				text, err := os.ReadFile(name)
-				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(fill.Replace(string(text))), 0o600))
+				filled := []byte(fill.Replace(string(text)))
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), filled, 0o600))
 				if err != nil {
 					t.Fatal(err)
 				}

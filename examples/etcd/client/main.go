@@ -48,8 +48,8 @@ type row struct {
 	Payload []byte `json:"payload"`
 }
 
-// patience bounds one call: less than the 5 s that Seatrial waits for an answer.
-const patience = 4 * time.Second
+// patience bounds one call: less than the 4 s that Seatrial waits for an answer of a group.
+const patience = 3 * time.Second
 
 func main() {
 	e := etcd{base: "http://" + os.Getenv("SEATRIAL_ADDRESS"), prefix: "seatrial/" + os.Getenv("SEATRIAL_RUN") + "/"}

@@ -100,6 +100,9 @@ func setMistakes() []mistake {
 		{"light with clients", func(p *plan.Plan) { p.Workload.Light = true },
 			"workload.clients: is set, and a light workload has no database and no clients; leave it out"},
 		{"light with operations", func(p *plan.Plan) { p.Workload.Light = true }, "bounds.minOps: is set"},
+		{"light that writes", func(p *plan.Plan) {
+			p.Workload.Light, p.Steps[2].Await.For = true, plan.AwaitWrites
+		}, "steps[2].await.for: a light workload has no clients; wait for something else"},
 		{"wait", func(p *plan.Plan) { p.Steps[0].Wait = "settle" },
 			`steps[0].wait: no wait "settle"; did you mean "settled"?`},
 		{"wait of no change", func(p *plan.Plan) { p.Steps[2].Wait = "settled" },

@@ -83,6 +83,7 @@ const (
 	AwaitUnready     = "unready"     // A pod's containers are started, or cannot be, and it is not Ready.
 	AwaitVersion     = "version"     // The API server tells its version, within an upgrade.
 	AwaitUpdated     = "updated"     // A pod of the revision that was last asked for is Ready.
+	AwaitWrites      = "writes"      // A pod acknowledges an insert: in a group, it is the primary.
 )
 
 type await struct {
@@ -125,6 +126,7 @@ func awaits() []await {
 		moment(AwaitUpdated, "{pod} is Ready on the revision asked for"),
 		{name: AwaitVersion, says: "the API server tells that it is {version}", fields: "version", whole: true,
 			within: true},
+		{name: AwaitWrites, says: "{pod} acknowledges an insert", fields: often},
 	}
 }
 
@@ -181,6 +183,8 @@ func (v *validator) await(at string, a Await, deep int) {
 	switch {
 	case a.For == AwaitSettled:
 		v.settles(at + ".for")
+	case v.work.Light && (a.For == AwaitCommits || a.For == AwaitWrites):
+		v.Add(at+".for", "wait for something else", "a light workload has no clients")
 	case about.moment && deep == 0 && !v.set.changed:
 		v.Add(at, "put the step into the during of another, or after one that changes the StatefulSet",
 			"nothing happens here that could be awaited")
@@ -208,9 +212,6 @@ func (v *validator) awaitField(at, name string, a Await) {
 		v.lasting(at, a.After)
 	case "commits":
 		v.Range(at, a.Commits, 1, math.MaxInt32)
-		if v.work.Light {
-			v.Add(at, "wait for something else", "a light workload has no clients")
-		}
 	case "object":
 		if a.Object == nil {
 			v.Add(at, "set it", "is missing for %q", a.For)

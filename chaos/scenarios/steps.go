@@ -134,6 +134,13 @@ func awaitCSI(moment, rpc string, ordinal int, bound time.Duration) plan.Step {
 	return s
 }
 
+// writes waits until an ordinal acknowledges an insert, from now on.
+func writes(ordinal int) plan.Step {
+	s := Await(plan.AwaitWrites, ordinal, time.Minute)
+	s.Await.Since = plan.SinceStep
+	return s
+}
+
 // settled waits until the StatefulSet is as last requested.
 func settled() plan.Step { return Await(plan.AwaitSettled, 0, changeBound) }
 

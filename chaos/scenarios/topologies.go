@@ -19,8 +19,8 @@ type trouble struct {
 	change        func(*plan.Workload) // Nil for nothing.
 }
 
-// groupTroubles are those of every topology. The first instance is the first primary; where each takes writes, it is a
-// member like the others. Each is on a node of its own, so that a fault of a node concerns one.
+// groupTroubles are those of every topology. The first instance is the first primary, and must be it when a fault is to
+// hurt the primary; where each takes writes, it is a member like the others. Each is on a node of its own, so that a fault of a node concerns one.
 //
 // A promoter refuses to replace an asynchronous primary unless it is shown to have ended, which nobody can show whose
 // node is away. It goes on alone, or comes back: nothing that needs another primary is demanded during its fault.
@@ -104,6 +104,9 @@ func topologies() []plan.Scenario {
 					"under load; both reach the third."
 				trouble.steps = []plan.Step{With(Within("node-isolate", 0, 5*time.Minute, Load(40)),
 					plan.Params{"peer": 1})}
+			}
+			if strings.HasPrefix(trouble.name, "primary-") {
+				trouble.steps = slices.Concat([]plan.Step{writes(0)}, trouble.steps)
 			}
 			if topology.name == plan.TopologyMulti {
 				if trouble.name == "replica-lost" { // It has none.

@@ -154,6 +154,8 @@ func (c *runner) waitFor(ctx context.Context, s plan.Step, in, base enclosing) (
 		w, err = c.object(a, base)
 	case a.For == plan.AwaitCommits:
 		w = c.commits(a, base)
+	case a.For == plan.AwaitWrites:
+		w = c.writes(a, pod, base)
 	case a.For == plan.AwaitFault:
 		w = c.stage(a)
 	case a.For == plan.AwaitVersion:
@@ -345,6 +347,19 @@ func (c *runner) commits(a plan.Await, base enclosing) wanted {
 	}
 	return wanted{fmt.Sprintf("%d commits", a.Commits), base.since, a.Commits, match,
 		func(arrival) string { return fmt.Sprintf("commit %d since %s", a.Commits, c.sinceBegin(base.since)) }}
+}
+
+// writes waits for an insert that a pod acknowledges.
+func (c *runner) writes(a plan.Await, pod string, base enclosing) wanted {
+	match := func(e arrival) (bool, string) {
+		if e.Op == nil || e.Span.NotAfter < base.since {
+			return false, ""
+		}
+		by := cmp.Or(e.Op.By, e.Op.Instance)
+		return by == pod, by + " acknowledged an insert"
+	}
+	return wanted{fmt.Sprintf("an insert that %s acknowledges", pod), base.since, a.Count, match,
+		func(arrival) string { return pod + " acknowledged an insert" }}
 }
 
 // stage waits for a stage of the fault of another step, or for its failure.

@@ -37,6 +37,12 @@ func insert(stage history.Stage, f history.OpFunc, at history.Time) history.Even
 	return history.Event{Kind: history.KindOp, Span: history.At(at), Op: &history.Op{F: f, Stage: stage}}
 }
 
+func acknowledged(instance, by string, at history.Time) history.Event {
+	e := insert(history.StageOK, history.OpInsert, at)
+	e.Op.Instance, e.Op.By = instance, by
+	return e
+}
+
 func faultFact(step int, stage history.FaultStage, at history.Time) history.Event {
 	return history.Event{Kind: history.KindFault, Span: history.At(at), Fault: &history.Fault{Step: step, Stage: stage}}
 }
@@ -85,6 +91,13 @@ func manySeen() []seen {
 			insert(history.StageUnknown, history.OpInsert, 12), insert(history.StageOK, history.OpRead, 13),
 			insert(history.StageOK, history.OpInsert, 14), insert(history.StageOK, history.OpInsert, 15),
 		}, "commit 2", 14},
+		{"the primary of a group acknowledges", plan.Await{For: plan.AwaitWrites}, []history.Event{
+			acknowledged("db", "db-0", 9), acknowledged("db", "db-1", 11), acknowledged("db", "db-0", 12),
+		}, "db-0 acknowledged an insert", 12},
+		{"another is the primary", plan.Await{For: plan.AwaitWrites},
+			[]history.Event{acknowledged("db", "db-1", 11)}, "", 0},
+		{"an instance that is no member of a group acknowledges", plan.Await{For: plan.AwaitWrites, Ordinal: 1},
+			[]history.Event{acknowledged("db-0", "", 11), acknowledged("db-1", "", 12)}, "db-1", 12},
 		{"a stage of a fault", plan.Await{For: plan.AwaitFault, Step: 7}, []history.Event{
 			faultFact(7, history.StageInjected, 11), faultFact(6, history.StageConfirmed, 12),
 			faultFact(7, history.StageConfirmed, 13),

@@ -58,7 +58,8 @@ func newFeed(w *rundir.HistoryWriter, p plan.Plan) *feed {
 		paths: map[mountKey]string{}, acked: map[string]int{}, hurt: map[string]bool{},
 	}
 	for _, s := range p.AllSteps() {
-		f.counting = f.counting || s.Await != nil && s.Await.For == plan.AwaitCommits
+		f.counting = f.counting || s.Await != nil &&
+			(s.Await.For == plan.AwaitCommits || s.Await.For == plan.AwaitWrites)
 	}
 	return f
 }

@@ -167,7 +167,11 @@ func kinds() []kind {
 			hurts: func(p Plan, s Step) string { return "the claim of " + victim(p, s) + ", for good: deleted" },
 		},
 		{
-			do: ActionDeletePod, field: "ordinal", api: true, external: true, check: ordinal,
+			do: ActionDeletePod, field: "ordinal", api: true, external: true,
+			check: func(v *validator, at string, s Step, in depth) {
+				ordinal(v, at, s, in)
+				v.set.changed = true
+			},
 			says:  victim,
 			hurts: func(p Plan, s Step) string { return victim(p, s) + ": deleted" },
 		},

@@ -55,7 +55,7 @@ type setPlan struct {
 	partition int
 	revision  string          // Requested last.
 	broken    map[string]bool // The revisions so far.
-	changed   bool            // A change came before.
+	changed   bool            // A change came before, or a pod was deleted.
 	leaving   bool            // It is being deleted, and its pods are still there.
 }
 

@@ -141,6 +141,13 @@ func writes(ordinal int) plan.Step {
 	return s
 }
 
+// unready waits until the pod of an ordinal is started and not Ready, from now on.
+func unready(ordinal int) plan.Step {
+	s := Await(plan.AwaitUnready, ordinal, time.Minute)
+	s.Await.Since = plan.SinceStep
+	return s
+}
+
 // settled waits until the StatefulSet is as last requested.
 func settled() plan.Step { return Await(plan.AwaitSettled, 0, changeBound) }
 

@@ -65,6 +65,11 @@ func groupTroubles() []trouble {
 			summary: "The claim of a replica is deleted under load, and its pod: it begins again without data."},
 		{name: "primary-lost", replicas: 3, steps: lost(0), not: async,
 			summary: "The claim of the primary is deleted under load, and its pod: it begins again without data."},
+		{name: "primary-lost-killed", replicas: 3, not: async,
+			steps: lost(0, Await(plan.AwaitCreated, 0, time.Minute), unready(0),
+				Fault("container-kill", 0, time.Second, 2*time.Minute)),
+			summary: "The claim of the primary is deleted under load, and its pod: it begins again without data, and " +
+				"is killed as it gets it back."},
 		{name: "updated", replicas: 3, summary: "A rolling update under load, the last pod first as a canary.",
 			steps: []plan.Step{partition(2), update("v2"), Load(60), Checksum("canary"), partition(0, Load(30)),
 				Load(30)}},
@@ -73,12 +78,12 @@ func groupTroubles() []trouble {
 	}
 }
 
-// lost takes the volume of an instance away for good. How far the new one has come is not looked at before the end.
-func lost(ordinal int) []plan.Step {
-	return []plan.Step{
-		{Do: plan.ActionDeleteClaim, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)},
-		deletePod(ordinal), settled(), Load(60),
-	}
+// lost takes the volume of an instance away for good, and carries out steps as it comes back. How far the new one has
+// come is not looked at before the end.
+func lost(ordinal int, steps ...plan.Step) []plan.Step {
+	steps = append([]plan.Step{{Do: plan.ActionDeleteClaim, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)},
+		deletePod(ordinal)}, steps...)
+	return append(steps, settled(), Load(60))
 }
 
 // topologies are the trials of a group of databases, each topology with each trouble.
@@ -121,7 +126,15 @@ func topologies() []plan.Scenario {
 				Name:    "topology-" + topology.name + "-" + trouble.name,
 				Summary: topology.summary + " " + trouble.summary,
 				Build: func(r *rand.Rand) plan.Plan {
-					p := inGroup(r, trouble.replicas, topology.name, trouble.steps...)
+					steps := slices.Clone(trouble.steps)
+					for i, s := range steps {
+						if s.Await != nil && s.Await.For == plan.AwaitUnready { // At whatever stage of its return.
+							late := *s.Await
+							late.Delay = plan.Duration(r.IntN(15_000)) * plan.Duration(time.Millisecond)
+							steps[i].Await = &late
+						}
+					}
+					p := inGroup(r, trouble.replicas, topology.name, steps...)
 					p.Workload.Transfers = 4
 					if topology.name == plan.TopologySemiSync || topology.name == plan.TopologyGroup {
 						p.Workload.Transactions = 4

@@ -130,7 +130,7 @@ func topologies() []plan.Scenario {
 					for i, s := range steps {
 						if s.Await != nil && s.Await.For == plan.AwaitUnready { // At whatever stage of its return.
 							late := *s.Await
-							late.Delay = plan.Duration(r.IntN(15_000)) * plan.Duration(time.Millisecond)
+							late.Delay = plan.Duration(r.IntN(25_000)) * plan.Duration(time.Millisecond)
 							steps[i].Await = &late
 						}
 					}

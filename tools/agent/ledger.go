@@ -50,7 +50,7 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 	}
 	cfg.Boot = boot.Name()
 	runtime.GOMAXPROCS(mountledger.Processors())
-	file, last, err := ledgerfile.Open(*path, mountledger.ObserverMounts, std.log)
+	file, last, err := ledgerfile.Open(*path, std.log, mountledger.Observers()...)
 	if err != nil {
 		return err
 	}

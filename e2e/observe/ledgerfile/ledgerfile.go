@@ -30,9 +30,9 @@ type Last struct {
 
 // File is a ledger's file: a line of JSON for each fact, appended and never changed. It is safe for concurrent use.
 type File struct {
-	file     *os.File
-	observer string
-	log      *slog.Logger
+	file      *os.File
+	observers []string
+	log       *slog.Logger
 
 	mu       sync.Mutex
 	buf      bytes.Buffer
@@ -50,8 +50,8 @@ type File struct {
 const syncEvery = 5 * time.Second
 
 // Open opens or makes a ledger's file, and reads the end of an earlier ledger in it. Facts that cannot be written are
-// recorded as a loss of the named observer.
-func Open(path, observer string, log *slog.Logger) (*File, Last, error) {
+// recorded as a loss of each of the observers, which are all that write to the file.
+func Open(path string, log *slog.Logger, observers ...string) (*File, Last, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, Last{}, fmt.Errorf("make the ledger's directory: %w", err)
 	}
@@ -64,7 +64,7 @@ func Open(path, observer string, log *slog.Logger) (*File, Last, error) {
 		return nil, Last{}, errors.Join(fmt.Errorf("read the end of the ledger %q: %w", path, err), file.Close())
 	}
 	f := &File{
-		file: file, observer: observer, log: log, torn: torn,
+		file: file, observers: observers, log: log, torn: torn,
 		dirty: make(chan struct{}, 1), quit: make(chan struct{}), synced: make(chan struct{}),
 	}
 	go f.sync()
@@ -146,10 +146,11 @@ func (f *File) Put(events []history.Event) {
 	if f.torn {
 		f.buf.WriteByte('\n')
 	}
+	all := events
 	if f.lost > 0 {
-		events = append([]history.Event{f.loss(events[0])}, events...)
+		all = append(f.losses(events[0]), events...)
 	}
-	for _, e := range events {
+	for _, e := range all {
 		if err := history.Append(&f.buf, e); err != nil { // A fact of a ledger holds nothing that JSON cannot.
 			f.log.Error("a fact could not be encoded", "kind", e.Kind, "error", err)
 		}
@@ -158,10 +159,12 @@ func (f *File) Put(events []history.Event) {
 	if err != nil {
 		f.log.Error("the ledger could not be written", "file", f.file.Name(), "facts", len(events), "error", err)
 		f.torn = f.torn || n > 0
-		if f.lost == 0 {
-			f.lostFrom = events[0].Span.NotBefore
+		for _, e := range events {
+			if f.lost == 0 || e.Span.NotBefore < f.lostFrom {
+				f.lostFrom = e.Span.NotBefore
+			}
+			f.lost++
 		}
-		f.lost += len(events)
 		return
 	}
 	f.torn, f.lost = false, 0
@@ -171,14 +174,18 @@ func (f *File) Put(events []history.Event) {
 	}
 }
 
-// loss returns the fact that facts before next were lost. The node is in the source, after its slash.
-func (f *File) loss(next history.Event) history.Event {
+// losses returns the facts that facts before next were lost. The node is in the source, after its slash.
+func (f *File) losses(next history.Event) []history.Event {
 	_, node, _ := strings.Cut(next.Source, "/")
-	return history.Event{
-		Kind: history.KindObserver, Source: next.Source, Span: history.Between(f.lostFrom, next.Span.NotAfter),
-		Observer: &history.Observer{
-			Name: f.observer, Node: node, State: history.ObserverLoss,
-			Detail: fmt.Sprintf("%d facts could not be written", f.lost),
-		},
+	var losses []history.Event
+	for _, observer := range f.observers {
+		losses = append(losses, history.Event{
+			Kind: history.KindObserver, Source: next.Source, Span: history.Between(f.lostFrom, next.Span.NotAfter),
+			Observer: &history.Observer{
+				Name: observer, Node: node, State: history.ObserverLoss,
+				Detail: fmt.Sprintf("%d facts could not be written", f.lost),
+			},
+		})
 	}
+	return losses
 }

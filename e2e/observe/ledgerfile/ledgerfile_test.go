@@ -22,7 +22,7 @@ func lossFact(observer string, span history.Span, detail string) history.Event {
 
 func openFile(t *testing.T, path string) (*File, Last) {
 	t.Helper()
-	f, last, err := Open(path, "mounts", slog.New(slog.DiscardHandler))
+	f, last, err := Open(path, slog.New(slog.DiscardHandler), "mounts", "processes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +103,7 @@ func TestFileEndsATornLine(t *testing.T) {
 	}
 }
 
+// TestFileRecordsWhatItCouldNotWrite has a full disk. What was lost may be of each observer that writes to the file.
 func TestFileRecordsWhatItCouldNotWrite(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger")
@@ -118,6 +119,7 @@ func TestFileRecordsWhatItCouldNotWrite(t *testing.T) {
 	first := f.file
 	f.file = full
 	f.Put([]history.Event{beat("mounts", "1s", 5), beat("mounts", "1s", 6)})
+	f.Put([]history.Event{beat("processes", "1s", 4)})
 	f.file = real
 	f.Put([]history.Event{beat("mounts", "1s", 9)})
 	if err := f.Close(); err != nil {
@@ -125,13 +127,18 @@ func TestFileRecordsWhatItCouldNotWrite(t *testing.T) {
 	}
 	_, _ = first.Close(), full.Close()
 	lines := readLines(t, path)
-	var loss history.Event
-	if len(lines) != 2 || json.Unmarshal([]byte(lines[0]), &loss) != nil {
-		t.Fatalf("lines %q, want a loss and a beat", lines)
+	if len(lines) != 3 {
+		t.Fatalf("lines %q, want two losses and a beat", lines)
 	}
-	want := lossFact("mounts", history.Between(5, 9), "2 facts could not be written")
-	want.Source, want.Observer.Node = "ledger/n", "n"
-	if diff := cmp.Diff(want, loss); diff != "" {
-		t.Errorf("loss (-want +got):\n%s", diff)
+	for i, observer := range []string{"mounts", "processes"} {
+		want := lossFact(observer, history.Between(4, 9), "3 facts could not be written")
+		want.Source, want.Observer.Node = "ledger/n", "n"
+		var loss history.Event
+		if err := json.Unmarshal([]byte(lines[i]), &loss); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, loss); diff != "" {
+			t.Errorf("loss (-want +got):\n%s", diff)
+		}
 	}
 }

@@ -205,7 +205,7 @@ func (m *meter) take(r row) row {
 
 func benchMethod(dir, base string, method Method, others int) ([]row, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	file, _, err := ledgerfile.Open(filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", method, others)), ObserverMounts, log)
+	file, _, err := ledgerfile.Open(filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", method, others)), log, Observers()...)
 	if err != nil {
 		return nil, err
 	}

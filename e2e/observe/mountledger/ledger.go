@@ -33,6 +33,9 @@ const (
 	ObserverHoldings  = "holdings"
 )
 
+// Observers returns all of them.
+func Observers() []string { return []string{ObserverMounts, ObserverProcesses, ObserverHoldings} }
+
 // NothingRan is in the detail of an on fact if none of the programs of Config.Before ran when the ledger had begun:
 // it saw whatever they mounted later.
 const NothingRan = "before"

@@ -14,22 +14,22 @@ type file struct {
 	path   string // On the node.
 	name   string // For errors and details.
 	source string // The source of its facts, before a slash and the node's name.
-	// observer is the one whose beats show how far the file was read. Gaps and losses of the reader are recorded as its
-	// own.
+	// observer is the one whose beats show how far the file was read. Gaps of the reader are recorded as its own.
 	observer string
-	written  string // The name of observer in the file, if that differs.
+	others   []string // They write to the file too. A line that cannot be read is a loss of each observer.
+	written  string   // The name of observer in the file, if that differs.
 	kinds    []history.Kind
 	csi      bool // Only where the CSI driver runs.
 
 	controlPlane bool // Only on nodes of the control plane.
 }
 
-// files lists the files. The observers of processes and of holdings write to the ledger too; that of mounts stands for
-// all of it. Only a node's own CSI driver knows which disks were pulled out of the node.
+// files lists the files. Only a node's own CSI driver knows which disks were pulled out of the node.
 func files() []file {
 	return []file{
 		{
-			path: LedgerPath, name: "the ledger", source: "ledger", observer: "mounts",
+			path: LedgerPath, name: "the ledger", source: "ledger",
+			observer: "mounts", others: []string{"processes", "holdings"},
 			kinds: []history.Kind{history.KindMount, history.KindProcess, history.KindHolding, history.KindObserver},
 		},
 		{

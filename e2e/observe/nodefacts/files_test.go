@@ -156,7 +156,9 @@ func TestTheLedgerIsRead(t *testing.T) {
 	node := fileNode{name: "n", files: map[string]string{LedgerPath: content}}
 	want(t, read(t, false, node),
 		"ledger/n: holding", "ledger/n: mount", "ledger/n: observer holdings beat", "ledger/n: observer mounts beat",
-		"ledger/n: process", "tail/n: observer mounts loss", "tail/n: observer mounts loss")
+		"ledger/n: process", "tail/n: observer holdings loss", "tail/n: observer holdings loss",
+		"tail/n: observer mounts loss", "tail/n: observer mounts loss",
+		"tail/n: observer processes loss", "tail/n: observer processes loss")
 }
 
 // TestOnlyTheObserverOfMountsSpeaksForAll has the one of processes go on where that of mounts is silent.

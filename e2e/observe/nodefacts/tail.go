@@ -215,7 +215,10 @@ func (r *reader) lose(offset int64, why error) {
 	const mostDetail = 300 // The reason may quote the line.
 	detail := fmt.Sprintf("what %s holds at offset %d cannot be read: %v", r.file.name, offset, why)
 	seen, _ := r.progress()
-	r.say(history.ObserverLoss, history.Between(seen, bootclock.Now()), detail[:min(len(detail), mostDetail)])
+	span := history.Between(seen, bootclock.Now())
+	for _, observer := range append([]string{r.file.observer}, r.file.others...) {
+		r.say(observer, history.ObserverLoss, span, detail[:min(len(detail), mostDetail)])
+	}
 }
 
 func (r *reader) progress() (history.Time, <-chan struct{}) {
@@ -224,14 +227,14 @@ func (r *reader) progress() (history.Time, <-chan struct{}) {
 	return r.seen, r.moved
 }
 
-func (r *reader) say(state history.ObserverState, span history.Span, detail string) {
+func (r *reader) say(observer string, state history.ObserverState, span history.Span, detail string) {
 	r.mu.Lock()
 	boot := r.boot
 	r.mu.Unlock()
 	r.recorder.Record(history.Event{
 		Kind: history.KindObserver, Source: "tail/" + r.node.Name(), Span: span,
 		Observer: &history.Observer{
-			Name: r.file.observer, Node: r.node.Name(), Boot: boot, State: state, Detail: detail,
+			Name: observer, Node: r.node.Name(), Boot: boot, State: state, Detail: detail,
 		},
 	})
 }
@@ -268,6 +271,6 @@ func (r *reader) finish(ctx context.Context, until history.Time) {
 		if err != nil {
 			detail += ": " + err.Error()
 		}
-		r.say(history.ObserverGap, history.Between(seen, bootclock.Now()), detail)
+		r.say(r.file.observer, history.ObserverGap, history.Between(seen, bootclock.Now()), detail)
 	}
 }

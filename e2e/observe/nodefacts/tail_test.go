@@ -409,9 +409,16 @@ func TestHostileLinesAreLosses(t *testing.T) {
 				tailer, recorder := start(t, n)
 				tailer.Stop(t.Context())
 				wantIDs(t, recorder, 2)
-				losses := recorder.states(history.ObserverLoss)
-				if len(losses) != 1 || len(losses[0].Observer.Detail) > 1000 {
-					t.Errorf("losses %+v, want one", losses)
+				var of []string
+				for _, loss := range recorder.states(history.ObserverLoss) {
+					of = append(of, loss.Observer.Name)
+					if len(loss.Observer.Detail) > 1000 {
+						t.Errorf("detail %q", loss.Observer.Detail)
+					}
+				}
+				// The line may have been of any that writes to the ledger.
+				if diff := gocmp.Diff([]string{"mounts", "processes", "holdings"}, of); diff != "" {
+					t.Errorf("losses (-want +got):\n%s", diff)
 				}
 			})
 		})

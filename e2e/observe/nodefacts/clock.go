@@ -36,7 +36,14 @@ type reading struct {
 }
 
 // boot is the clock of one boot. Times that identify a process or the boot are always converted by the first reading.
-type boot struct{ first, last reading }
+// A machine that was paused as a whole has a clock that stood still: there the next of its parts begins.
+type boot struct {
+	first reading
+	parts []part
+}
+
+// part is a time in which a clock never stood still, from one reading to another.
+type part struct{ from, last reading }
 
 // measure measures the node's clock.
 func (c *clock) measure(ctx context.Context) error {
@@ -64,8 +71,13 @@ func (c *clock) keep(ctx context.Context) {
 	}
 }
 
-// same reports whether next is of the same boot as r: a reboot sets the clock back.
+// same reports whether next is of the same boot as r: it began before r was read.
 func (r reading) same(next reading) bool {
+	return next.Offset-next.Error <= time.Duration(r.at.Add(r.Offset))
+}
+
+// agrees reports whether the clock never stood still between r and next.
+func (r reading) agrees(next reading) bool {
 	return max(r.Offset, next.Offset)-min(r.Offset, next.Offset) <= r.errorAt(next.at)+next.Error
 }
 
@@ -82,30 +94,58 @@ func (r reading) span(s history.Span) history.Span {
 	}
 }
 
-// of returns the clock of a boot, with its last reading.
-func (c *clock) of(named string) boot {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// read adds a reading, unless it is of another boot.
+func (b *boot) read(next reading) {
+	last := &b.parts[len(b.parts)-1].last
+	switch {
+	case !last.same(next):
+	case last.agrees(next):
+		*last = next
+	default:
+		b.parts = append(b.parts, part{next, next})
+	}
+}
+
+// span converts a span. A time between two parts may be of either.
+func (b *boot) span(s history.Span) history.Span {
+	at := func(t history.Time) history.Span {
+		var span history.Span
+		for i, p := range b.parts {
+			switch here := p.last.span(history.At(t)); {
+			case i+1 < len(b.parts) && t >= b.parts[i+1].from.at: // It is later.
+			case span == history.Span{}:
+				span = here
+			case t > b.parts[i-1].last.at:
+				span.NotBefore, span.NotAfter = min(span.NotBefore, here.NotBefore), max(span.NotAfter, here.NotAfter)
+			}
+		}
+		return span
+	}
+	return history.Span{NotBefore: at(s.NotBefore).NotBefore, NotAfter: at(s.NotAfter).NotAfter}
+}
+
+// of returns the clock of a boot, with its last reading. The caller holds the lock.
+func (c *clock) of(named string) *boot {
 	b := c.boots[named]
 	if b == nil {
-		b = &boot{c.last, c.last}
+		b = &boot{c.last, []part{{c.last, c.last}}}
 		c.boots[named] = b
 	}
-	if b.last.same(c.last) {
-		b.last = c.last
-	}
-	return *b
+	b.read(c.last)
+	return b
 }
 
 // convert converts a fact to the harness's clock. Named is its boot; own is the field of the fact that names it, or
 // nil.
 func (c *clock) convert(e *history.Event, named string, own *string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	b := c.of(named)
 	if b.first.NodeClock == (clusters.NodeClock{}) {
 		return // One kernel, one clock.
 	}
 	start := func(t history.Time) history.Time { return b.first.span(history.At(t)).NotBefore }
-	e.Span = b.last.span(e.Span)
+	e.Span = b.span(e.Span)
 	if e.Process != nil {
 		e.Process.Start = start(e.Process.Start)
 	}

@@ -27,6 +27,8 @@ const (
 	lastPause  = 2 * time.Second
 	// silence is the time without a byte after which a connection is closed: a writer beats every second.
 	silence = 10 * time.Second
+	// standstill is the time without a byte after which the node may have been paused: its clock is measured again.
+	standstill = 3 * time.Second
 	// drainBound bounds how long Stop waits for one node.
 	drainBound = 10 * time.Second
 )
@@ -153,10 +155,20 @@ func (r *reader) follow(ctx context.Context) error {
 	})()
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
+	last := time.Now()
 	err := r.tail(running, clusters.Command{
-		Argv:   []string{clusters.AgentPath, "tail", "--follow", "--from", r.from(), r.file.path},
-		Stdin:  alive,
-		Stdout: writerFunc(func(p []byte) (int, error) { quiet.Reset(silence); return r.in.Write(p) }),
+		Argv:  []string{clusters.AgentPath, "tail", "--follow", "--from", r.from(), r.file.path},
+		Stdin: alive,
+		Stdout: writerFunc(func(p []byte) (int, error) {
+			quiet.Reset(silence)
+			before := last
+			if last = time.Now(); last.Sub(before) > standstill {
+				if err := r.clock.measure(running); err != nil {
+					return 0, err
+				}
+			}
+			return r.in.Write(p)
+		}),
 	})
 	endInput()
 	if cause := context.Cause(running); errors.Is(cause, errSilent) {

@@ -260,9 +260,9 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 				history.Event{Kind: history.KindProcess, Span: history.At(at),
 					Process: &history.Process{Node: "node-1", Start: at}})
 		}
-		// By the node's clock, which is an hour ahead, and half an hour after the reboot.
+		// By the node's clock, which is an hour ahead, and after the reboot begins anew.
 		second, begin := history.Time(time.Second), bootclock.Now()
-		first, next := begin.Add(time.Hour), begin.Add(time.Hour/2)
+		first, rebooted := begin.Add(time.Hour), time.Duration(begin)+125*time.Second
 		n.write(text("1s", first+10*second))
 		cluster := fake.NewCluster("c", 0)
 		cluster.Able = clusters.Capabilities{}
@@ -276,8 +276,8 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 		clock.Store(&clusters.NodeClock{Offset: -time.Hour, Error: time.Millisecond})
 		time.Sleep(time.Minute)
 		n.set(true, false)
-		n.write(text("1s", first+20*second) + text("1700s", next+5*second))
-		clock.Store(&clusters.NodeClock{Offset: -time.Hour / 2, Error: time.Second})
+		n.write(text("1s", first+20*second) + text("1s again", 10*second))
+		clock.Store(&clusters.NodeClock{Offset: rebooted, Error: time.Second})
 		n.set(false, false)
 		time.Sleep(time.Minute)
 		tailer.Stop(t.Context())
@@ -293,7 +293,10 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 			case e.Process != nil:
 				got = append(got, about(e.Span)+" from "+about(history.At(e.Process.Start)))
 			case e.Observer.State == history.ObserverOn:
-				began := history.At(history.Time(0).Add(bootOf(e.Observer.Boot)))
+				began := history.At(second.Add(-time.Hour))
+				if e.Observer.Boot == "node clock 1s again" {
+					began = history.At(second.Add(rebooted))
+				}
 				if b := e.Observer.Booted; b == nil || !b.PossiblyOverlaps(began) {
 					t.Errorf("boot %q began in %v, not at %v", e.Observer.Boot, b, began.NotBefore)
 				}
@@ -303,7 +306,7 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 		want := []string{
 			"10s ±10ms node clock 1s", "10s ±10ms node clock 1s", "10s ±10ms from 10s ±0s",
 			"20s ±20ms node clock 1s", "20s ±20ms node clock 1s", "20s ±20ms from 20s ±0s",
-			"5s ±1s node clock 1700s", "5s ±1s node clock 1700s", "5s ±1s from 4s ±0s",
+			"2m15s ±1.13s node clock 1s again", "2m15s ±1.13s node clock 1s again", "2m15s ±1.13s from 2m13.9s ±0s",
 		}
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("on record (-want +got):\n%s", diff)
@@ -314,12 +317,33 @@ func TestFactsAreOnTheHarnessClock(t *testing.T) {
 	})
 }
 
-// bootOf is when a boot of the test's began, by the harness's clock.
-func bootOf(boot string) time.Duration {
-	if boot == "node clock 1s" {
-		return time.Second - time.Hour
-	}
-	return 1700*time.Second - time.Hour/2
+// TestAClockIsReadAgainAfterASilence stops a node's clock for 8 s, while the connection stays.
+func TestAClockIsReadAgainAfterASilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var offset atomic.Int64
+		n := clockedNode{newLedgerNode(), func() (clusters.NodeClock, error) {
+			return clusters.NodeClock{Offset: time.Duration(offset.Load()), Error: time.Millisecond}, nil
+		}}
+		cluster := fake.NewCluster("c", 0)
+		cluster.Able = clusters.Capabilities{}
+		recorder := &kept{}
+		tailer := Start(t.Context(), Config{Cluster: cluster, Nodes: []clusters.Node{n}, Recorder: recorder,
+			Log: slog.New(slog.DiscardHandler)})
+		const lost = 8 * time.Second
+		at := bootclock.Now().Add(time.Second)
+		for range 2 {
+			n.write(textOf(t, history.Event{Kind: history.KindMount, Span: history.At(at),
+				Mount: &history.Mount{Node: "node-1", Boot: "1s", MountID: 1}}))
+			time.Sleep(measureEvery - time.Millisecond) // After this the clock is measured anyway.
+			offset.Store(int64(lost))
+		}
+		tailer.Stop(t.Context())
+		facts := slices.DeleteFunc(recorder.copy(), func(e history.Event) bool { return e.Mount == nil })
+		if late := facts[1].Span.NotAfter.Sub(facts[0].Span.NotAfter); late.Round(time.Second) != lost {
+			t.Errorf("the second fact is %s after the first, want %s", late, lost)
+		}
+	})
 }
 
 func TestTailerBacksOff(t *testing.T) {

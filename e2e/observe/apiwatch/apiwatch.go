@@ -48,28 +48,35 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 		return nil, errors.New("watch the API server: the trial's namespace is empty: name it")
 	}
 	known := &revisions{}
+	anchors := map[*revisions]source{}
 	var streams []*stream
-	var leases source
 	for _, r := range resources(cfg.Namespace) {
 		var from source = cfg.Client.Resource(r.GroupVersionResource).Namespace(r.namespace)
+		of := known
 		switch {
 		case r.namespace == leaseNamespace:
-			leases = from
+			anchors[known] = from
+		case r.Resource == "events": // They may be in an etcd of their own.
+			of = &revisions{}
+			anchors[of] = from
 		case r.Resource == "nodes":
 			from = selected{from, cfg.NodeSelector}
 		}
-		streams = append(streams, newStream(r.Resource, from, known, cfg.Recorder, cfg.Log))
+		streams = append(streams, newStream(r.Resource, from, of, cfg.Recorder, cfg.Log))
 	}
-	return start(ctx, streams, leases, known), nil
+	return start(ctx, streams, anchors), nil
 }
 
-func start(ctx context.Context, streams []*stream, anchors source, known *revisions) *Watcher {
+// start watches streams, and lists the sources of anchors for the revisions of each.
+func start(ctx context.Context, streams []*stream, anchors map[*revisions]source) *Watcher {
 	ctx, stop := context.WithCancel(ctx)
 	w := &Watcher{stop: stop, streams: streams}
 	for _, s := range streams {
 		w.wait.Go(func() { s.run(ctx) })
 	}
-	w.wait.Go(func() { keepAnchors(ctx, anchors, known) })
+	for known, from := range anchors {
+		w.wait.Go(func() { keepAnchors(ctx, from, known) })
+	}
 	return w
 }
 

@@ -25,6 +25,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/clusters/bootclock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -147,7 +148,7 @@ func playFrom(t *testing.T, a source, script func(t *testing.T, w *Watcher, k *k
 		known := &revisions{}
 		s := newStream("pods", a, known, k, slog.New(slog.DiscardHandler))
 		quiet := &api{}
-		w := start(t.Context(), []*stream{s}, quiet, known)
+		w := start(t.Context(), []*stream{s}, map[*revisions]source{known: quiet})
 		synctest.Wait()
 		script(t, w, k)
 		w.Stop()
@@ -347,6 +348,47 @@ func TestStartWatchesEveryResource(t *testing.T) {
 	if _, err := Start(t.Context(), cfg); err == nil {
 		t.Error("no namespace: no error")
 	}
+}
+
+// TestEventsMayBeInAnotherEtcd has events with resourceVersions far below those of all else, as on a cluster with
+// --etcd-servers-overrides for them: those of another etcd say nothing of when an event was made.
+func TestEventsMayBeInAnotherEtcd(t *testing.T) {
+	t.Parallel()
+	kinds := map[schema.GroupVersionResource]string{}
+	for _, r := range resources("trial") {
+		kinds[r.GroupVersionResource] = strings.ToUpper(r.Resource[:1]) + r.Resource[1:] + "List"
+	}
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
+	events := watch.NewFake()
+	client.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		list := &unstructured.UnstructuredList{}
+		list.SetResourceVersion("5000")
+		if a.GetResource().Resource == "events" {
+			list.SetResourceVersion("100")
+		}
+		return true, list, nil
+	})
+	client.PrependWatchReactor("events", clienttesting.DefaultWatchReactor(events, nil))
+	k := &kept{}
+	w, err := Start(t.Context(), Config{
+		Client: client, Namespace: "trial", Recorder: k, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	made := bootclock.Now()
+	events.Add(pod("e", "101"))
+	w.Stop()
+	for _, e := range k.events {
+		if e.Object != nil && e.Span.NotAfter < made {
+			t.Errorf("span %+v, made at %d", e.Span, made)
+		}
+	}
+	want(t, &kept{events: slices.DeleteFunc(k.events, func(e history.Event) bool { return e.Object == nil })},
+		"ADDED e 101")
 }
 
 // TestSpansHoldTheTruth makes changes at known times, asks for versions at others, delivers late, and checks that every

@@ -77,10 +77,22 @@ func (s *Session) earliest(all []*Session) history.Time {
 	}
 	for _, o := range all[:s.n] {
 		if o.Boot == s.Boot {
-			earliest = max(earliest, o.seenTo)
+			earliest = max(earliest, o.surelyTo(0))
 		}
 	}
 	return earliest
+}
+
+// surelyTo returns up to when the session certainly saw every change after since: the first blind span may hide one. A
+// loss that only says that one mount could not be identified hides none.
+func (s *Session) surelyTo(since history.Time) history.Time {
+	to := s.seenTo
+	for _, b := range s.blind {
+		if b.NotAfter > since && !s.unidentified[b.NotAfter] {
+			to = min(to, b.NotBefore)
+		}
+	}
+	return to
 }
 
 // watched returns the spans in which a node's observer missed nothing. Time in which the node was down counts as
@@ -224,8 +236,7 @@ func (c *Coverage) since(node string, session int) history.Time {
 }
 
 // settle sets To and MaybeTo of a life whose end was not seen. It was certainly there until the observer's last sign of
-// life, but no later than the first blind span after it was last affirmed, which may hide its end. A loss that only
-// says that one mount could not be identified hides no end.
+// life, but no later than the first blind span after it was last affirmed, which may hide its end.
 //
 // Nothing outlives the boot, so MaybeTo is at most the begin of the node's next boot. Within one boot, a new session
 // lists everything again: what it does not list is gone by its first beat.
@@ -239,13 +250,7 @@ func (c *Coverage) settle(l *Life) {
 		return
 	}
 	s := all[l.session]
-	l.To = s.seenTo
-	for _, b := range s.blind {
-		if b.NotAfter > l.affirmed && !s.unidentified[b.NotAfter] {
-			l.To = min(l.To, b.NotBefore)
-		}
-	}
-	l.To = max(l.To, l.affirmed)
+	l.To = max(s.surelyTo(l.affirmed), l.affirmed)
 	l.MaybeTo = max(l.To, s.over(all))
 }
 

@@ -60,7 +60,8 @@ func runLedger(ctx context.Context, std stdio, args []string) error {
 		_, err := daemon.SdNotify(false, daemon.SdNotifyReady)
 		return err
 	}
-	return errors.Join(mountledger.Run(ctx, cfg, file, ready), file.Close())
+	// After a loss systemd starts it again, and it lists what is there.
+	return errors.Join(mountledger.Run(file.Until(ctx), cfg, file, ready), file.Close())
 }
 
 func split(list string) []string {

@@ -6,6 +6,7 @@ package ledgerfile
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type File struct {
 	torn     bool         // The file does not end with a line feed.
 	lostFrom history.Time // With lost above 0: since when facts could not be written.
 	lost     int
+	again    context.CancelFunc // Of Until, or nil.
 
 	dirty  chan struct{} // Holds one token when there is something to sync.
 	quit   chan struct{} // Closed by Close.
@@ -109,6 +111,9 @@ func readLast(file *os.File) (Last, bool, error) {
 func (f *File) Close() error {
 	close(f.quit)
 	<-f.synced
+	if f.again != nil {
+		f.again()
+	}
 	return errors.Join(f.file.Sync(), f.file.Close())
 }
 
@@ -132,6 +137,15 @@ func (f *File) sync() {
 			return
 		}
 	}
+}
+
+// Until returns a context that ends with ctx, with Close, and once a loss is on record: what appeared then may still be
+// there, and must be listed again.
+func (f *File) Until(ctx context.Context) context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ctx, f.again = context.WithCancel(ctx)
+	return ctx
 }
 
 // Put writes facts, in one write. It counts facts that cannot be written, and records the loss first when writing works
@@ -166,6 +180,9 @@ func (f *File) Put(events []history.Event) {
 			f.lost++
 		}
 		return
+	}
+	if f.lost > 0 && f.again != nil {
+		f.again()
 	}
 	f.torn, f.lost = false, 0
 	select {

@@ -116,12 +116,18 @@ func TestFileRecordsWhatItCouldNotWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := f.file
+	first, ctx := f.file, f.Until(t.Context())
 	f.file = full
 	f.Put([]history.Event{beat("mounts", "1s", 5), beat("mounts", "1s", 6)})
 	f.Put([]history.Event{beat("processes", "1s", 4)})
 	f.file = real
+	if ctx.Err() != nil {
+		t.Error("what is there is to be listed again while that cannot be written")
+	}
 	f.Put([]history.Event{beat("mounts", "1s", 9)})
+	if ctx.Err() == nil {
+		t.Error("what is there is not to be listed again")
+	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}

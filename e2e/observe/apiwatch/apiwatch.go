@@ -53,13 +53,13 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	for _, r := range resources(cfg.Namespace) {
 		var from source = cfg.Client.Resource(r.GroupVersionResource).Namespace(r.namespace)
 		of := known
-		switch {
-		case r.namespace == leaseNamespace:
+		switch r.Resource {
+		case "pods":
 			anchors[known] = from
-		case r.Resource == "events": // They may be in an etcd of their own.
+		case "events", "leases": // They may be in an etcd of their own.
 			of = &revisions{}
 			anchors[of] = from
-		case r.Resource == "nodes":
+		case "nodes":
 			from = selected{from, cfg.NodeSelector}
 		}
 		streams = append(streams, newStream(r.Resource, from, of, cfg.Recorder, cfg.Log))

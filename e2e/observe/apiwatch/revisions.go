@@ -10,7 +10,7 @@ import (
 // revisions bounds the time of a change by its resourceVersion. A list without a resourceVersion returns the newest
 // one: a change with a higher version was made after the request, a change with this or a lower one before the answer.
 // This needs no clock but ours, however late the event came. It holds for all resources in one etcd; a large cluster
-// keeps its events in another (kube-apiserver --etcd-servers-overrides).
+// keeps its events, or its leases, in another (kube-apiserver --etcd-servers-overrides).
 type revisions struct {
 	mu      sync.Mutex
 	anchors []anchor

@@ -117,7 +117,7 @@ func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
 		return
 	}
 	if e.Object.Verb != history.VerbListed && len(e.Object.Raw) > 0 {
-		// A list is not sorted, and an object that is missing in it has the list's resourceVersion.
+		// A list is not sorted, and the end of an object that is missing in it has a resourceVersion that is guessed.
 		if o.Version <= v.last {
 			v.Jumbled++
 		}

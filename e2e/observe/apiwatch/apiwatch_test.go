@@ -26,6 +26,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/clusters/bootclock"
+	"github.com/seatrial/seatrial/e2e/world"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -241,7 +242,7 @@ func TestAVersionThatIsGoneIsAGap(t *testing.T) {
 				a.send(added("c", "51"))
 			})
 			want(t, k, "LISTED a 3", "LISTED b 4", "on", "MODIFIED a 12",
-				"gap", "LISTED a 30", "DELETED b 50", "on", "ADDED c 51", "off")
+				"gap", "DELETED b 50", "LISTED a 30", "on", "ADDED c 51", "off")
 			gap, last := k.state(history.ObserverGap)[0], k.events[3]
 			whole := gap.Span.NotBefore <= last.Span.NotAfter && gap.Span.NotAfter >= last.Span.NotAfter
 			if !whole || !strings.Contains(gap.Observer.Detail, "too old") {
@@ -251,6 +252,34 @@ func TestAVersionThatIsGoneIsAGap(t *testing.T) {
 				t.Errorf("last watch from %q, want 50", got)
 			}
 		})
+	}
+}
+
+// TestAPodThatWasReplacedInAGap: the end of the first has a version below those of the second, or whoever asks for the
+// last version of the name finds that the pod is gone.
+func TestAPodThatWasReplacedInAGap(t *testing.T) {
+	t.Parallel()
+	gone := apierrors.NewResourceExpired("too old resource version: 12 (40)")
+	second := pod("a", "45")
+	second.SetUID("another")
+	a := &api{}
+	a.set(nil, nil, "10", *pod("a", "3"))
+	k := play(t, a, func(_ *testing.T, _ *Watcher, _ *kept) {
+		a.set(nil, nil, "50", *second)
+		a.send(watch.Event{Type: watch.Error, Object: &gone.ErrStatus})
+		time.Sleep(lastPause)
+		synctest.Wait()
+	})
+	want(t, k, "LISTED a 3", "on", "gap", "DELETED a 44", "LISTED a 45", "on", "off")
+	if uid := k.events[3].Object.UID; uid != "uid-a" {
+		t.Errorf("uid %q is gone", uid)
+	}
+	objects := world.NewObjects()
+	for i := range k.events {
+		objects.Add(&k.events[i])
+	}
+	if last := objects.Pods.Latest("trial/a"); last.UID() != "another" {
+		t.Errorf("the last pod is %+v", last.Event.Object)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestWhatEtcdForgotIsAGap(t *testing.T) {
 	t.Parallel()
 	k := restarted(t, 13)
 	want(t, k, "LISTED a 3", "on", "ADDED b 11",
-		"gap", "LISTED a 15", "LISTED b 16", "DELETED a 17", "on", "ADDED d 18", "off")
+		"gap", "DELETED a 14", "LISTED a 15", "LISTED b 16", "on", "ADDED d 18", "off")
 	if gap := k.state(history.ObserverGap)[0].Observer.Detail; !strings.Contains(gap, "compacted") {
 		t.Errorf("detail %q", gap)
 	}

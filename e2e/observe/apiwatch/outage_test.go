@@ -66,7 +66,7 @@ func TestAnAPIServerThatWasAwayAndForgotIsAGap(t *testing.T) {
 		a.send(added("d", "51"))
 	})
 	want(t, k, "LISTED a 3", "LISTED b 4", "on", "ADDED c 11",
-		"gap", "LISTED a 30", "LISTED c 11", "DELETED b 50", "on", "ADDED d 51", "off")
+		"gap", "DELETED b 50", "LISTED a 30", "LISTED c 11", "on", "ADDED d 51", "off")
 	gap, last := k.state(history.ObserverGap)[0], k.events[3]
 	if gap.Span.NotBefore > last.Span.NotAfter || gap.Span.NotAfter < last.Span.NotAfter ||
 		!strings.Contains(gap.Observer.Detail, "not ready") {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -145,17 +146,10 @@ func (s *stream) list(ctx context.Context) error {
 		}
 		s.say(history.ObserverGap, history.Between(s.gapFrom, end), s.why)
 	}
-	before := s.objects
+	s.missing(list, history.Between(s.gapFrom, end))
 	s.objects = make(map[string]name, len(list.Items))
 	for i := range list.Items {
 		s.object(history.VerbListed, &list.Items[i], history.Between(begin, end))
-		delete(before, string(list.Items[i].GetUID()))
-	}
-	for uid, n := range before { // Deleted at some time in the gap.
-		s.record(history.Object{
-			Verb: history.VerbDeleted, Namespace: n.namespace, Name: n.name, UID: uid,
-			ResourceVersion: list.GetResourceVersion(),
-		}, history.Between(s.gapFrom, end))
 	}
 	s.version, s.begun, s.received = list.GetResourceVersion(), begin, true
 	detail := fmt.Sprintf("%d listed at resourceVersion %s", len(list.Items), s.version)
@@ -165,6 +159,30 @@ func (s *stream) list(ctx context.Context) error {
 	}
 	s.blind, s.why = false, ""
 	return nil
+}
+
+// missing records the known objects that a list lacks as deleted at some time in the gap before it. Another of the name
+// was made after that.
+func (s *stream) missing(list *unstructured.UnstructuredList, gap history.Span) {
+	listed := map[name]*unstructured.Unstructured{}
+	for i := range list.Items {
+		o := &list.Items[i]
+		listed[name{o.GetNamespace(), o.GetName()}] = o
+	}
+	for uid, n := range s.objects {
+		version, other := list.GetResourceVersion(), listed[n]
+		if other != nil && string(other.GetUID()) == uid {
+			continue
+		}
+		if other != nil {
+			if v, err := strconv.ParseUint(other.GetResourceVersion(), 10, 64); err == nil {
+				version = strconv.FormatUint(v-1, 10)
+			}
+		}
+		s.record(history.Object{
+			Verb: history.VerbDeleted, Namespace: n.namespace, Name: n.name, UID: uid, ResourceVersion: version,
+		}, gap)
+	}
 }
 
 // watch records events until the watch ends. The server ends a long watch without an error.

@@ -212,11 +212,11 @@ func settleMutations() []mutation {
 func identityMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	// The pod of mysql-1 is force-deleted and its twin made, while its process lives on.
+	itsEnd := func(e *history.Event) bool {
+		return e.Kind == history.KindProcess && e.Process.Node == "worker2" && e.Process.Action == history.ProcessGone
+	}
 	lives := func(until float64) func([]history.Event) []history.Event {
-		return onDisk(edit(func(e *history.Event) bool {
-			return e.Kind == history.KindProcess && e.Process.Node == "worker2" &&
-				e.Process.Action == history.ProcessGone
-		}, func(e *history.Event) { e.Span = history.Between(historytest.At(until-0.2), historytest.At(until)) }))
+		return onDisk(edit(itsEnd, func(e *history.Event) { e.Span = history.Between(historytest.At(until-0.2), historytest.At(until)) }))
 	}
 	stranger := func(t *historytest.Trial) {
 		t.PV("pvc-9", "data-other-0", "ReadWriteOnce", 1)
@@ -231,6 +231,9 @@ func identityMutations() []mutation {
 		{"the API's word is told", "pod-identity", lives(45), fail, "the API had given up the pod of the first"},
 		{"twin perhaps", "pod-identity", lives(40.4), unknown, "may have lived at once"},
 		{"no twin", "pod-identity", lives(40), pass, ""},
+		{"an end that could not be written", "pod-identity", then(addDisk(func(t *historytest.Trial) {
+			t.Observer("processes", "worker2", historytest.FirstBoot, history.ObserverLoss, "", 38, 40)
+		}), drop(itsEnd)), unknown, "may have lived at once"},
 		{"initialization of the same pod", "pod-identity", addDisk(func(t *historytest.Trial) {
 			t.Process("worker", "mysqld", t.PodUID("mysql-0"), 77, 20, 30)
 		}), pass, ""},

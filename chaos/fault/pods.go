@@ -25,7 +25,7 @@ func (e Env) PodsOn(ctx context.Context) ([]corev1.Pod, error) {
 		return nil, fmt.Errorf("list pods on node %q: %w", name, err)
 	}
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
-		return p.Spec.NodeName != name || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		return p.Spec.NodeName != name || Ended(p)
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(fullName(a), fullName(b)) })
 	return pods, nil
@@ -39,6 +39,11 @@ func (e Env) Evictable(ctx context.Context) ([]corev1.Pod, error) {
 		owner := metav1.GetControllerOfNoCopy(&p)
 		return static || owner != nil && owner.Kind == "DaemonSet"
 	}), err
+}
+
+// Ended reports whether a pod has run to its end, as one of a Job, or one that was evicted.
+func Ended(p corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 func fullName(p corev1.Pod) string { return p.Namespace + "/" + p.Name }

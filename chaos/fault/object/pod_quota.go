@@ -3,6 +3,7 @@ package object
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,10 +47,11 @@ func (q *podQuota) Inject(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	if len(pods.Items) == 0 {
-		return fmt.Errorf("limit the pods of namespace %q: there is none", q.Namespace)
+	live := slices.DeleteFunc(pods.Items, fault.Ended) // A quota does not count those.
+	if len(live) == 0 {
+		return fmt.Errorf("limit the pods of namespace %q: none of its %d pods goes on", q.Namespace, len(pods.Items))
 	}
-	limit := *resource.NewQuantity(int64(len(pods.Items)-1), resource.DecimalSI)
+	limit := *resource.NewQuantity(int64(len(live)-1), resource.DecimalSI)
 	_, err = q.Kube.CoreV1().ResourceQuotas(q.Namespace).Create(ctx, &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: q.Owner.Name(), Labels: map[string]string{clusters.ManagedByLabel: clusters.ManagedBy},

@@ -56,6 +56,8 @@ func (w *leaseWorld) env() fault.Env {
 		for _, n := range []string{"control-plane", "worker", "worker2"} {
 			list.Items = append(list.Items, w.lease(n))
 		}
+		short := int32(8) // Not every kubelet is configured alike.
+		list.Items[2].Spec.LeaseDurationSeconds = &short
 		return true, list, nil
 	})
 	return fault.Env{

@@ -40,7 +40,8 @@ const SilenceBound = 40 * time.Second
 type Leases struct {
 	At      history.Time
 	Renewed map[string]time.Time // By node: the renewTime that its kubelet wrote.
-	// Every is the renew interval: a quarter of the lease's duration (kubelet's nodeLeaseRenewIntervalFraction).
+	// Every is the victim's renew interval: a quarter of its lease's duration (nodeLeaseRenewIntervalFraction of the
+	// kubelet).
 	Every time.Duration
 }
 
@@ -56,7 +57,7 @@ func (e Env) ReadLeases(ctx context.Context) (Leases, error) {
 			continue
 		}
 		now.Renewed[l.Name] = l.Spec.RenewTime.Time
-		if l.Spec.LeaseDurationSeconds != nil {
+		if l.Spec.LeaseDurationSeconds != nil && l.Name == e.Node.Name() {
 			now.Every = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second / 4
 		}
 	}

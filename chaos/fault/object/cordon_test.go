@@ -58,6 +58,22 @@ func TestAnAPIServerThatIsBackInAMomentIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestANodeWithoutAPodRangeIsBack has a network plugin that gives out addresses by itself.
+func TestANodeWithoutAPodRangeIsBack(t *testing.T) {
+	before, now, with := ready(), ready(), ready()
+	before.Spec.PodCIDR, now.Spec.PodCIDR, now.UID = "", "", "u3"
+	for _, tc := range []struct {
+		before *corev1.Node
+		is     bool
+	}{{before, true}, {nil, true}, {with, false}} {
+		d := &nodeDelete{before: tc.before}
+		sentence, err := d.back(now)
+		if is := err == nil && strings.Contains(sentence, "the pod range none"); is != tc.is {
+			t.Errorf("after %v: got %q, %v", tc.before, sentence, err)
+		}
+	}
+}
+
 // TestANodeWithoutItsTaintIsNotBack holds a Node that registered anew against the one before.
 func TestANodeWithoutItsTaintIsNotBack(t *testing.T) {
 	own := corev1.Taint{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}

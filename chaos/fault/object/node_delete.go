@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func NodeDelete() fault.Definition {
 		Summary: "Deletes the Node object of the victim's node; the machine and its pods keep running.",
 		Shown:   "The API server has no Node of that uid.",
 		Healed: "The kubelet is restarted and registers again; labels, annotations and taints are restored; " +
-			"the Node has another uid, is Ready, and has a pod range and its CSI drivers.",
+			"the Node has another uid, is Ready, and has a pod range, if it had one, and its CSI drivers.",
 		Needs:    []string{"api", "static-pods", "systemd"},
 		Outlasts: true, // Nothing can register from behind a partition.
 		// Volumes of a deleted Node are detached, even if still mounted.
@@ -42,7 +43,7 @@ func NodeDelete() fault.Definition {
 	})
 }
 
-// backBound is how long the Node may take to be Ready with a pod range and its CSI drivers.
+// backBound is how long the Node may take to be Ready with its pod range and its CSI drivers.
 const backBound = time.Minute
 
 // outlastLife is added to the life of a Node's deletion that outlasts the fault around it.
@@ -158,7 +159,7 @@ func missingTaints(node, before *corev1.Node) []corev1.Taint {
 
 // ConfirmHealed shows a Node equal to the former one except for its uid.
 func (d *nodeDelete) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
-	what := fmt.Sprintf("Node %q to be registered again, Ready, and with a pod range", d.Node.Name())
+	what := fmt.Sprintf("Node %q to be registered again, Ready, and with its pod range", d.Node.Name())
 	there := func(ctx context.Context) ([]fault.Fact, error) { return awaitNode(ctx, d.Env, what, backBound, d.back) }
 	return fault.All(ctx, there, d.driversBack)
 }
@@ -169,10 +170,11 @@ func (d *nodeDelete) back(node *corev1.Node) (string, error) {
 		return "", fault.NotYet("there is none")
 	}
 	ready, text := fault.NodeIsReady(node)
-	if !ready || node.Spec.PodCIDR == "" {
+	// Some network plugins give out addresses by themselves, and no Node has a range.
+	if had := d.before != nil && d.before.Spec.PodCIDR != ""; !ready || had && node.Spec.PodCIDR == "" {
 		return "", fault.NotYet("Ready is %s, pod range %q", text, node.Spec.PodCIDR)
 	}
-	now := strings.Join(node.Spec.PodCIDRs, ", ")
+	now := cmp.Or(strings.Join(node.Spec.PodCIDRs, ", "), "none")
 	sentence := fmt.Sprintf("Node %q is Ready with uid %s and the pod range %s", node.Name, node.UID, now)
 	if d.before == nil {
 		return sentence, nil
@@ -187,7 +189,7 @@ func (d *nodeDelete) back(node *corev1.Node) (string, error) {
 	if node.UID == d.before.UID {
 		return sentence + ": it was never deleted", nil
 	}
-	if was := strings.Join(d.before.Spec.PodCIDRs, ", "); was != now {
+	if was := cmp.Or(strings.Join(d.before.Spec.PodCIDRs, ", "), "none"); was != now {
 		sentence += fmt.Sprintf("; the range was %s before, and pods of then keep their addresses", was)
 	} else {
 		sentence += ", as before"

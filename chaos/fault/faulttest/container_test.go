@@ -3,6 +3,7 @@ package faulttest_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,13 +13,52 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 )
 
 // container is the workload's container on a machine.
 type container struct {
 	kills    int       // How often it was killed.
 	lastKill time.Time // The kubelet has started another at once.
-	hung     bool      // Its processes are stopped.
+	hung     bool      // Its first process is stopped.
+	forks    bool      // It has a process that ends when processes are stopped, and one that is forked then.
+	forked   probe.Process
+}
+
+// The processes of a container that forks.
+const shortPID, forkedPID = 960, 961
+
+// others are the processes of the container beside the first. The lock is held.
+func (w *world) others(m *machine) (all []probe.Process) {
+	if m.forked.PID > 0 {
+		return []probe.Process{m.forked}
+	}
+	if m.forks {
+		short := w.task(m)
+		short.PID, short.Name = shortPID, "check"
+		all = append(all, short)
+	}
+	return all
+}
+
+// stopProcesses sends SIGSTOP to processes of the container. The lock is held.
+func (w *world) stopProcesses(m *machine, pids []string) (exit int) {
+	if m.forks && m.forked.PID == 0 {
+		m.forked = w.task(m)
+		m.forked.PID, m.forked.Start = forkedPID, w.time(time.Now())
+	}
+	for _, pid := range pids {
+		switch {
+		case w.inert:
+		case pid == strconv.Itoa(w.task(m).PID):
+			m.hung = true
+		case pid == strconv.Itoa(m.forked.PID):
+			m.forked.State = "T"
+		default:
+			exit = 1
+		}
+	}
+	return exit
 }
 
 // containerID is what the kubelet reports. The lock is held.
@@ -109,6 +149,42 @@ func TestAContainerKilledWhileFrozenIsNotHeld(t *testing.T) {
 		}
 		if got := evidenceOf(r, history.StageConfirmedHealed); !strings.Contains(got, "0 of 1 stopped") {
 			t.Errorf("it was not healed: %q", got)
+		}
+	})
+}
+
+// TestAProcessThatIsForkedMeanwhileIsFrozenToo has a process end and another begin between the undo's look at the
+// container and the act. With a harness that died then, the timer continues both that are left.
+func TestAProcessThatIsForkedMeanwhileIsFrozenToo(t *testing.T) {
+	forks := func(w *world) { w.nodes["c-worker"].forks = true }
+	inWorld(t, node.ContainerFreeze(), forks, func(t *testing.T, w *world, b faulttest.Bench) {
+		m := w.nodes["c-worker"]
+		r, err := faulttest.Run(t.Context(), node.ContainerFreeze(), b, func(f history.Fault) {
+			if f.Stage == history.StageConfirmed && m.forked.State != "T" {
+				t.Errorf("the forked process is in state %q", m.forked.State)
+			}
+		})
+		if err != nil || !strings.Contains(evidenceOf(r, history.StageConfirmed), "2 in all, the first mysqld") {
+			t.Errorf("got %q, %v", evidenceOf(r, history.StageConfirmed), err)
+		}
+		if m.forked.State == "T" || m.hung {
+			t.Errorf("left stopped: the first %t, the forked one in state %q", m.hung, m.forked.State)
+		}
+	})
+	inWorld(t, node.ContainerFreeze(), forks, func(t *testing.T, w *world, b faulttest.Bench) {
+		f, err := node.ContainerFreeze().New(b.Spec, 1, b.Env)
+		if err == nil {
+			err = faulttest.Arm(t.Context(), f, b)
+		}
+		if err == nil {
+			err = f.Inject(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.expire(w.nodes["c-worker"], undo.Owner{Run: "r1", Step: 1})
+		if m := w.nodes["c-worker"]; m.forked.State == "T" || m.hung {
+			t.Errorf("left stopped: the first %t, the forked one in state %q", m.hung, m.forked.State)
 		}
 	})
 }

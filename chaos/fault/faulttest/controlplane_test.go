@@ -260,6 +260,9 @@ func (w *world) thaw(m *machine, identities []string) {
 	if is := w.task(m); slices.Contains(identities, fmt.Sprintf("%d:%d", is.PID, is.Ticks())) {
 		m.hung = false
 	}
+	if is := m.forked; slices.Contains(identities, fmt.Sprintf("%d:%d", is.PID, is.Ticks())) {
+		m.forked.State = "S"
+	}
 	for _, p := range m.programs {
 		is := p.process(w)
 		if slices.Contains(identities, fmt.Sprintf("%d:%d", is.PID, is.Ticks())) {

@@ -95,8 +95,9 @@ func (w *world) program(m *machine, argv []string) (out string, exit int, known 
 		}
 	case line == fmt.Sprintf("kill -s STOP %d", m.pid):
 		m.frozen = !w.inert
-	case line == fmt.Sprintf("kill -s STOP %d", w.task(m).PID):
-		m.hung = !w.inert
+	case strings.HasPrefix(line, fmt.Sprintf("kill -s STOP %d", w.task(m).PID)),
+		strings.HasPrefix(line, fmt.Sprintf("kill -s STOP %d", forkedPID)):
+		return "", w.stopProcesses(m, argv[3:]), true
 	case line == fmt.Sprintf("kill -s CONT %d", m.pid):
 		m.frozen = false
 	case line == fmt.Sprintf("kill -s KILL %d", proxy):

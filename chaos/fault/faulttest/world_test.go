@@ -350,7 +350,7 @@ func (w *world) expire(m *machine, owner undo.Owner) {
 func (w *world) probeProcess(m *machine, argv []string) string {
 	found := probe.Processes{At: w.time(time.Now()), PID1Start: w.time(m.booted), Processes: []probe.Process{}}
 	all := []probe.Process{w.task(m)}
-	all = append(append(all, w.programs(m)...), w.stressor()...)
+	all = slices.Concat(all, w.others(m), w.programs(m), w.stressor())
 	if !m.shimless {
 		all = append(all, probe.Process{PID: 800 + m.boots, Start: w.time(m.booted), Name: "containerd-shim"})
 	}

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -46,26 +48,54 @@ func (f *containerFreeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := f.note(ctx); err != nil {
 		return nil, err
 	}
-	found, err := nodeagent.On(f.Node).Processes(ctx, probe.Query{PodUIDs: []string{f.pod}})
-	if err != nil {
+	var err error
+	if f.all, err = f.processes(ctx); err != nil {
 		return nil, err
 	}
-	for _, p := range found.Processes {
-		switch {
-		case p.Container != f.process.Container:
-		case p.Frozen():
+	for _, p := range f.all {
+		if p.Frozen() {
 			return nil, fmt.Errorf("pid %d of container %q is stopped already", p.PID, f.name)
-		default:
-			f.all = append(f.all, p)
 		}
 	}
-	return f.Here(undo.Thaw(f.all...)), nil
+	return f.thaw(), nil
 }
 
-// Inject stops all processes with one command.
+func (f *containerFreeze) thaw() []undo.Task { return f.Here(undo.Thaw(f.all...)) }
+
+// processes returns the container's processes.
+func (f *containerFreeze) processes(ctx context.Context) ([]probe.Process, error) {
+	found, err := nodeagent.On(f.Node).Processes(ctx, probe.Query{PodUIDs: []string{f.pod}})
+	return slices.DeleteFunc(found.Processes, func(p probe.Process) bool {
+		return p.Container != f.process.Container
+	}), err
+}
+
+// Inject stops all processes. Some may have ended since they were read, and one that was forked since would go on with
+// the work: it is stopped too, once the undo names it.
 func (f *containerFreeze) Inject(ctx context.Context) error {
-	_, err := clusters.Run(ctx, f.Node, undo.Stop(f.all...)...)
-	return err
+	for next := f.all; len(next) > 0; {
+		_, failed := clusters.Run(ctx, f.Node, undo.Stop(next...)...)
+		now, err := f.processes(ctx)
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		old := probe.Processes{Processes: f.all}
+		f.all, next = now, nil
+		for _, p := range now {
+			switch {
+			case !old.Lives(p):
+				next = append(next, p)
+			case failed != nil && !p.Frozen():
+				return failed
+			}
+		}
+		if len(next) > 0 {
+			if err := undo.Arm(ctx, f.thaw()[0], f.Owner, f.Life); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Confirm shows that all processes are stopped.
@@ -74,8 +104,15 @@ func (f *containerFreeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, what, 100*time.Millisecond, stopBound, f.frozen)
 }
 
-// frozen checks that all processes exist and are stopped, and that the first is the runtime's task.
+// frozen checks that all processes that are left are stopped, and that the first of them is the runtime's task.
 func (f *containerFreeze) frozen(ctx context.Context) ([]fault.Fact, error) {
+	now, err := f.Again(ctx, f.all...)
+	if err != nil {
+		return nil, err
+	}
+	f.all = slices.DeleteFunc(f.all, func(p probe.Process) bool { // A probe that takes too long is killed.
+		return p.PID != f.process.PID && !now.Lives(p)
+	})
 	found, err := f.Frozen(ctx, f.all...)
 	if err != nil {
 		return nil, err

@@ -107,8 +107,15 @@ func (p *processes) before(ctx context.Context) error {
 		return fmt.Errorf("pod %q has %d processes and is Ready %t: its processes cannot be compared", pod.Name,
 			len(found.Processes), fault.Ready(&pod))
 	}
-	p.old = found.Processes
+	p.old = slices.DeleteFunc(found.Processes, func(q nodeprobe.Process) bool { return !ofContainer(pod, q) })
 	return nil
+}
+
+// ofContainer reports whether a process is of one of the pod's containers: that of its sandbox outlasts them.
+func ofContainer(pod corev1.Pod, p nodeprobe.Process) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return p.Container != "" && strings.HasSuffix(c.ContainerID, "://"+p.Container)
+	})
 }
 
 func (p *processes) seen(ctx context.Context) ([]fault.Fact, error) {

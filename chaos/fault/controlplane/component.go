@@ -130,17 +130,20 @@ func (c component) health(ctx context.Context, node clusters.Node) (map[string]i
 	return answers, nil
 }
 
-// processes returns the component's running processes on a node.
+// processes returns the component's running processes on a node. Those of pods that the API server made are others',
+// such as an etcd that is a database, or a control plane within the cluster. Their UIDs have hyphens, and those of
+// static pods have none.
 func (c component) processes(ctx context.Context, node clusters.Node) ([]probe.Process, error) {
 	found, err := nodeagent.On(node).Processes(ctx, probe.Query{Programs: []string{c.name}})
-	return found.Processes, err
+	return slices.DeleteFunc(found.Processes, func(p probe.Process) bool { return strings.Contains(p.PodUID, "-") }), err
 }
 
 // containers returns the ids of the component's running containers on a node, from the container runtime.
 func (c component) containers(ctx context.Context, node clusters.Node) ([]string, error) {
 	const namespace = "k8s.io" // The kubelet's, in containerd.
 	out, err := clusters.Run(ctx, node, "ctr", "--namespace", namespace, "containers", "list", "--quiet",
-		fmt.Sprintf("labels.%q==%s", "io.kubernetes.container.name", c.name))
+		fmt.Sprintf("labels.%q==%s,labels.%q==%s", "io.kubernetes.pod.namespace", metav1.NamespaceSystem,
+			"io.kubernetes.container.name", c.name))
 	if err != nil {
 		return nil, fmt.Errorf("look for containers of %s: %w", c.name, err)
 	}

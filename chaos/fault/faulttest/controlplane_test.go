@@ -155,16 +155,25 @@ func (w *world) programsOf(m *machine, argv []string) (out string, exit int, kno
 				found.Processes = append(found.Processes, p.process(w))
 			}
 		}
+		if w.etcd2 && last == "etcd" {
+			found.Processes = append(found.Processes, probe.Process{PID: 4000, Name: last, State: "S", PodUID: "0a-2c"})
+		}
 		return encode(found), 0, true
 	case argv[0] == "ctr" && strings.Contains(line, " containers list "):
+		if w.etcd2 && !strings.Contains(last, `labels."io.kubernetes.pod.namespace"==kube-system,`) {
+			out = "database-id\n"
+		}
 		for _, p := range m.programs {
-			out += strings.TrimPrefix(last, `labels."io.kubernetes.container.name"==`) + "-dead\n"
+			out += last[strings.LastIndex(last, "=")+1:] + "-dead\n"
 			if !p.gone && strings.HasSuffix(last, "=="+p.name) {
 				out += p.name + "-id\n"
 			}
 		}
 		return out, 0, true
 	case argv[0] == "ctr" && strings.Contains(line, " tasks list "):
+		if w.etcd2 {
+			out = "database-id\n"
+		}
 		for _, p := range m.programs {
 			if !p.gone {
 				out += p.name + "-id\n"
@@ -377,4 +386,25 @@ func TestWhatIsNotWellIsNotHurt(t *testing.T) {
 func component(name string) fault.Definition {
 	all := controlplane.Components()
 	return all[slices.IndexFunc(all, func(d fault.Definition) bool { return d.Name == name })]
+}
+
+// TestADatabaseIsNoControlPlane has an etcd of somebody's on the control plane's node, as a pod.
+func TestADatabaseIsNoControlPlane(t *testing.T) {
+	for _, def := range definitions() {
+		if !strings.HasPrefix(def.Name, "etcd-") {
+			continue
+		}
+		t.Run(def.Name, func(t *testing.T) {
+			inWorld(t, def, func(w *world) { w.etcd2 = true }, func(t *testing.T, w *world, b faulttest.Bench) {
+				if _, err := faulttest.Run(t.Context(), def, b, nil); err != nil {
+					t.Error(err)
+				}
+				for _, a := range w.cluster.Transcript.Acts() {
+					if strings.Contains(a.String(), "kill") && strings.Contains(a.String(), " 4000") {
+						t.Errorf("%s", a)
+					}
+				}
+			})
+		})
+	}
 }

@@ -38,6 +38,7 @@ type world struct {
 	stopped context.CancelFunc
 	inert   bool // Acts are accepted and do nothing.
 	quiet   bool // Nobody calls the disk's driver.
+	etcd2   bool // A pod runs another etcd beside the control plane's.
 	raised  int  // By how many minor versions etcd raised that of its data.
 
 	api *fake.Node // Takes what is written to the API server, so that it is in the transcript.

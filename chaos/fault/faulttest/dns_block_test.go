@@ -73,3 +73,23 @@ func TestTheRestOfThePodGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// TestACacheOnTheNodeIsCutToo has the pod ask the cache of its node, as with NodeLocal DNSCache.
+func TestACacheOnTheNodeIsCutToo(t *testing.T) {
+	def := network.DNSBlock()
+	cached := func(w *world) { w.resolver = dnsCache }
+	inWorld(t, def, cached, func(t *testing.T, w *world, b faulttest.Bench) {
+		r, err := faulttest.Run(t.Context(), def, b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for stage, want := range map[history.FaultStage]string{
+			history.StageConfirmed:       "UDP pod mysql-1 -> 169.254.20.10:53 is not answered",
+			history.StageConfirmedHealed: "UDP pod mysql-1 -> 169.254.20.10:53 is answered",
+		} {
+			if got := evidenceOf(r, stage); !strings.Contains(got, want) {
+				t.Errorf("%s: got %q, want %q", stage, got, want)
+			}
+		}
+	})
+}

@@ -55,6 +55,9 @@ func peer() *corev1.Pod {
 // dnsPod serves the cluster's DNS, at its own addresses and, the last, at that of the Service.
 const dnsPod = "coredns"
 
+// dnsCache is where each node has one, if there is one.
+const dnsCache = "169.254.20.10"
+
 func dnsAddresses() []string { return []string{"10.244.0.9", "fd00:10:244::9", "10.96.0.10"} }
 
 func dnsService() *corev1.Service {
@@ -102,6 +105,7 @@ func (w *world) places() map[netip.Addr]place {
 	for _, a := range dnsAddresses() {
 		w.placed[netip.MustParseAddr(a)] = place{m: w.nodes["c-control-plane"], pod: dnsPod}
 	}
+	w.placed[netip.MustParseAddr(dnsCache)] = place{m: w.nodes["c-worker"], pod: "node-local-dns"}
 	for pod, node := range map[string]string{"mysql-1": "c-worker", peerPod: "c-worker2"} {
 		for _, ip := range podIPs(pod) {
 			w.placed[netip.MustParseAddr(ip.IP)] = place{m: w.nodes[node], pod: pod}
@@ -372,6 +376,8 @@ func (w *world) network(
 	case strings.HasPrefix(line, nodeagent.Path+" probe dns"):
 		out, took = w.probeDNS(at, inner[7:])
 		return out, 0, took, true
+	case strings.HasSuffix(line, "/root/etc/resolv.conf"):
+		return "search trial.svc.cluster.local\nnameserver " + w.resolver + "\noptions ndots:5\n", 0, 0, true
 	case strings.HasPrefix(line, nodeagent.Path+" probe ping"):
 		out, took = w.probePing(at, inner)
 		return out, 0, took, true

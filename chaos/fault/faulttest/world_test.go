@@ -43,12 +43,13 @@ type world struct {
 
 	api *fake.Node // Takes what is written to the API server, so that it is in the transcript.
 
-	mesh   chaosMesh
-	mu     sync.Mutex
-	nodes  map[string]*machine
-	echoes map[place][2]uint64  // Echo requests that came there, by IPv4 and IPv6.
-	placed map[netip.Addr]place // See places.
-	flows  int                  // How many connections were opened.
+	mesh     chaosMesh
+	resolver string // The DNS server that the workload's pods are configured with.
+	mu       sync.Mutex
+	nodes    map[string]*machine
+	echoes   map[place][2]uint64  // Echo requests that came there, by IPv4 and IPv6.
+	placed   map[netip.Addr]place // See places.
+	flows    int                  // How many connections were opened.
 	objects
 	armedBeside *armedBeside
 	clients
@@ -80,7 +81,7 @@ const workloadUID = "0a-1b"
 func newWorld() *world {
 	defer time.Sleep(5 * time.Second)
 	w := &world{cluster: fake.NewCluster("c", 2), begin: time.Now(), nodes: map[string]*machine{},
-		echoes: map[place][2]uint64{}}
+		echoes: map[place][2]uint64{}, resolver: dnsAddresses()[2]}
 	w.over, w.stopped = context.WithCancel(context.Background())
 	for _, suffix := range []string{"control-plane", "worker", "worker2"} {
 		n := w.cluster.Node(suffix)

@@ -14,14 +14,16 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
 )
 
-// DNSBlock drops the DNS requests of the victim's pod: UDP and TCP to port 53 of the Service kube-dns and of its pods.
-// The rules are on the pod's node and match before the address of the Service is translated. Other traffic passes.
+// DNSBlock drops the DNS requests of the victim's pod: UDP and TCP to port 53 of the servers that it is configured with,
+// which may be a cache on its node, of the Service kube-dns and of its pods. The rules are on the pod's node and match
+// before the address of the Service is translated. Other traffic passes.
 func DNSBlock() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "dns-block",
-		Summary: "Cuts the victim's pod off from the cluster's DNS, UDP and TCP, IPv4 and IPv6.",
+		Summary: "Cuts the victim's pod off from the cluster's DNS and its own servers, UDP and TCP, IPv4 and IPv6.",
 		Shown: "From within the pod, no DNS server that answered before answers over UDP or TCP, and our rules " +
 			"count dropped packets of each family.",
 		Healed:   "The nftables table is deleted; from within the pod, every DNS server answers over UDP and TCP.",
@@ -48,7 +50,7 @@ func newDNSBlock(_ struct{}, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	return d, nil
 }
 
-// servers returns the victim's pod and the DNS servers: the addresses of the Service and of its ready pods.
+// servers returns the victim's pod and the DNS servers: its own, and the addresses of the Service and of its ready pods.
 func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
 	mine, err := victimEnd(ctx, d.Env)
 	if err != nil {
@@ -63,7 +65,11 @@ func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
 	if err != nil {
 		return sides{}, fmt.Errorf("list pods of %q: %w", dnsName, err)
 	}
-	texts := slices.Clone(service.Spec.ClusterIPs)
+	texts, err := d.nameservers(ctx, mine)
+	if err != nil {
+		return sides{}, err
+	}
+	texts = append(texts, service.Spec.ClusterIPs...)
 	for _, p := range pods.Items {
 		for _, ip := range p.Status.PodIPs {
 			if fault.Ready(&p) {
@@ -77,9 +83,25 @@ func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
 		if err != nil {
 			return sides{}, fmt.Errorf("find the cluster's DNS: %w", err)
 		}
-		dns.add(a)
+		if !slices.Contains(dns.addresses, a.Unmap()) {
+			dns.add(a)
+		}
 	}
 	return sides{mine: mine, others: []end{dns}}, nil
+}
+
+// nameservers returns the DNS servers that a pod is configured with (resolv.conf(5)).
+func (d *dnsBlock) nameservers(ctx context.Context, pod end) (all []string, err error) {
+	text, err := clusters.Run(ctx, pod.node, "cat", fmt.Sprintf("/proc/%d/root/etc/resolv.conf", pod.pid))
+	if err != nil {
+		return nil, fmt.Errorf("read the DNS servers of %s: %w", pod.name, err)
+	}
+	for line := range strings.Lines(text) {
+		if word := strings.Fields(line); len(word) > 1 && word[0] == "nameserver" {
+			all = append(all, word[1])
+		}
+	}
+	return all, nil
 }
 
 // lookups returns a check that all servers answer the pod, or that none does.

@@ -69,7 +69,7 @@ func permissions(parts Parts, p plan.Plan) []permission {
 		{"", "services", "create", "the workload's Service", own},
 		{"policy", "poddisruptionbudgets", "create", "the workload's budget", p.Workload.MinAvailable > 0},
 		{"", "secrets", "get", "the login that the workload file names", secret},
-		{"", "services", "get", "fault dns-block: the cluster's DNS", fault("dns-block")},
+		{"", "services", "list", "fault dns-block: the cluster's DNS", fault("dns-block")},
 		{"", "pods/eviction", "create", "fault drain", fault("drain")},
 		{"", "nodes", "update patch", "faults cordon, drain, out-of-service: set and remove marks on the Node",
 			fault("cordon", "drain", "out-of-service")},

@@ -62,8 +62,10 @@ func dnsAddresses() []string { return []string{"10.244.0.9", "fd00:10:244::9", "
 
 func dnsService() *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-dns"},
-		Spec:       corev1.ServiceSpec{ClusterIPs: dnsAddresses()[2:]},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceSystem, Name: "coredns", Labels: map[string]string{"k8s-app": "kube-dns"},
+		},
+		Spec: corev1.ServiceSpec{ClusterIPs: dnsAddresses()[2:]},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/fault"
@@ -17,9 +18,9 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// DNSBlock drops the DNS requests of the victim's pod: UDP and TCP to port 53 of the servers that it is configured with,
-// which may be a cache on its node, of the Service kube-dns and of its pods. The rules are on the pod's node and match
-// before the address of the Service is translated. Other traffic passes.
+// DNSBlock drops the DNS requests of the victim's pod: UDP and TCP to port 53 of the servers that it is configured
+// with, which may be a cache on its node, of the cluster's DNS Service and of its pods. The rules are on the pod's node
+// and match before the address of the Service is translated. Other traffic passes.
 func DNSBlock() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "dns-block",
@@ -33,10 +34,10 @@ func DNSBlock() fault.Definition {
 	}, newDNSBlock)
 }
 
-// The cluster's DNS as kubeadm sets it up. Every cluster has the name that is looked up, and NXDOMAIN counts as an
-// answer too.
+// The cluster's DNS, whose Service has another name with some installers. Every cluster has the name that is looked up,
+// and NXDOMAIN counts as an answer too.
 const (
-	dnsName    = "kube-dns"
+	dnsLabel   = "k8s-app=kube-dns"
 	dnsPort    = 53
 	dnsAsked   = "kubernetes.default.svc.cluster.local."
 	dnsTimeout = 1500 * time.Millisecond
@@ -56,20 +57,29 @@ func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
 	if err != nil {
 		return sides{}, err
 	}
-	service, err := d.Kube.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, dnsName, metav1.GetOptions{})
-	if err != nil {
-		return sides{}, fmt.Errorf("get Service %q: %w", dnsName, err)
+	list := metav1.ListOptions{LabelSelector: dnsLabel}
+	services, err := d.Kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx, list)
+	if err == nil && len(services.Items) == 0 {
+		err = errors.New("there is none")
 	}
-	pods, err := d.Kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
-		metav1.ListOptions{LabelSelector: "k8s-app=" + dnsName})
 	if err != nil {
-		return sides{}, fmt.Errorf("list pods of %q: %w", dnsName, err)
+		return sides{}, fmt.Errorf("list Services with label %q: %w", dnsLabel, err)
+	}
+	pods, err := d.Kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, list)
+	if err != nil {
+		return sides{}, fmt.Errorf("list pods with label %q: %w", dnsLabel, err)
 	}
 	texts, err := d.nameservers(ctx, mine)
 	if err != nil {
 		return sides{}, err
 	}
-	texts = append(texts, service.Spec.ClusterIPs...)
+	for _, s := range services.Items {
+		for _, ip := range s.Spec.ClusterIPs {
+			if ip != corev1.ClusterIPNone {
+				texts = append(texts, ip)
+			}
+		}
+	}
 	for _, p := range pods.Items {
 		for _, ip := range p.Status.PodIPs {
 			if fault.Ready(&p) {

@@ -203,13 +203,15 @@ func TestPodsBack(t *testing.T) {
 				if strings.HasPrefix(tc.name, "ending") {
 					victim.DeletionTimestamp = &metav1.Time{Time: w.begin}
 				}
-				create(t, env, victim, pod("proxy", "c3", true), ended, elsewhere)
+				broken := pod("broken", "c5", false)
+				broken.Namespace = "others"
+				create(t, env, victim, pod("proxy", "c3", true), ended, elsewhere, broken)
 				before, err := env.PodsOn(t.Context())
-				if err != nil || len(before) != 2 {
+				if err != nil || len(before) != 3 {
 					t.Fatalf("got %+v, %v", before, err)
 				}
 				env = w.env()
-				create(t, env, tc.now...)
+				create(t, env, append(tc.now, broken)...)
 				facts, err := env.PodsBack(&before, true, time.Minute)(t.Context())
 				got := fmt.Sprint(facts)
 				if err != nil {

@@ -72,7 +72,7 @@ func (e Env) Workload(ctx context.Context, pods []corev1.Pod, pids ...int) (prob
 
 // PodsBack waits until each pod that was on the victim is Ready; with restarted also until none shows a container from
 // before, which the API server does until the kubelet's next sync. It names the pods that are gone. The victim's pod
-// must not be gone, unless it was already being deleted.
+// must not be gone, unless it was already being deleted. A pod of others that was not Ready before need not be.
 func (e Env) PodsBack(before *[]corev1.Pod, restarted bool, bound time.Duration) Show {
 	how := "Ready"
 	if restarted {
@@ -84,6 +84,9 @@ func (e Env) PodsBack(before *[]corev1.Pod, restarted bool, bound time.Duration)
 		for _, old := range *before {
 			name := fullName(old)
 			i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return fullName(p) == name })
+			if old.Namespace != e.Namespace && !Ready(&old) {
+				continue
+			}
 			switch victim := name == e.Namespace+"/"+e.Pod && old.DeletionTimestamp == nil; {
 			case i < 0 && victim:
 				missing = append(missing, name+" is gone")

@@ -32,7 +32,8 @@ import (
 type wholeNode struct {
 	frozen         bool // The kubelet.
 	runtimeStopped bool
-	proxyKills     int // How often kube-proxy was killed.
+	requires       bool // systemd stops the kubelet with its runtime.
+	proxyKills     int  // How often kube-proxy was killed.
 	proxyKilled    time.Time
 }
 
@@ -83,8 +84,11 @@ func (w *world) programs(m *machine) []probe.Process {
 func (w *world) program(m *machine, argv []string) (out string, exit int, known bool) {
 	proxy, _ := m.proxy()
 	switch line := strings.Join(argv, " "); {
-	case line == "systemctl stop containerd":
+	case strings.HasPrefix(line, "systemctl stop ") && strings.HasSuffix(line, " containerd"):
 		m.runtimeStopped = !w.inert
+		if m.requires && !slices.Contains(argv, "--job-mode=ignore-requirements") {
+			m.stopped = true
+		}
 	case line == "systemctl start containerd" && m.runtimeStopped:
 		w.startRuntime(m)
 	case strings.HasPrefix(line, "systemctl show containerd") && m.runtimeStopped:
@@ -373,6 +377,21 @@ func TestAFreezeWithoutAWitnessIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAKubeletThatRequiresItsRuntimeGoesOn has a unit of the kubelet with Requires=containerd.service.
+func TestAKubeletThatRequiresItsRuntimeGoesOn(t *testing.T) {
+	requires := func(w *world) { w.nodes["c-worker"].requires = true }
+	inWorld(t, node.RuntimeStop(), requires, func(t *testing.T, w *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), node.RuntimeStop(), b, func(f history.Fault) {
+			if w.nodes["c-worker"].stopped {
+				t.Errorf("the kubelet is stopped when the fault is %s", f.Stage)
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestAKubeletThatIsFrozenAlreadyIsLeftAlone has somebody else's SIGSTOP there before.

@@ -50,7 +50,7 @@ func TestSabotageOnARealCluster(t *testing.T) {
 	}{
 		{node.KubeletKill(), []string{"systemctl", "kill"}},
 		{node.KubeletFreeze(), []string{"kill", "-s", "STOP"}},
-		{node.RuntimeStop(), []string{"systemctl", "stop", "containerd"}},
+		{node.RuntimeStop(), []string{"systemctl", "stop"}},
 		{network.Partition(), []string{"nft", "-f"}},
 		{network.Bandwidth(), []string{"tc", "qdisc", "add"}},
 	} {

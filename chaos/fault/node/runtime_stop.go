@@ -38,11 +38,12 @@ func (k *runtimeStop) Undo(ctx context.Context) ([]undo.Task, error) {
 	return k.Here(undo.Command("systemctl", "start", containerd)), k.noteAll(ctx)
 }
 
+// Inject stops containerd alone: systemd would stop a kubelet that requires it too, and would not start it again.
 func (k *runtimeStop) Inject(ctx context.Context) error {
 	if _, err := k.version(ctx); err != nil {
 		return fmt.Errorf("containerd must report its version before the stop: %w", err)
 	}
-	_, err := clusters.Run(ctx, k.Node, "systemctl", "stop", containerd)
+	_, err := clusters.Run(ctx, k.Node, "systemctl", "stop", "--job-mode=ignore-requirements", containerd)
 	return err
 }
 

@@ -81,23 +81,23 @@ func (e Env) LeaseSilent(since *Leases) Show {
 			return nil, fmt.Errorf("node %q had no lease to begin with", node)
 		}
 		what := fmt.Sprintf("lease of node %q not to be renewed", node)
+		last := "" // Renewal that was seen.
 		return Until(ctx, what, askEvery, SilenceBound, func(ctx context.Context) ([]Fact, error) {
 			now, err := e.ReadLeases(ctx)
 			if err != nil {
 				return nil, err
 			}
 			if renewed := now.Renewed[node]; !renewed.Equal(begin.Renewed[node]) {
-				begin = now
-				return nil, NotYet("it was renewed at %s", renewed.Format(time.StampMilli))
+				begin, last = now, fmt.Sprintf("it was renewed at %s; ", renewed.Format(time.StampMilli))
 			}
 			silent, least := now.At.Sub(begin.At), now.Every+leaseMargin
 			other := renewedSince(begin, now, node)
 			switch {
 			case other == "":
-				return nil, NotYet("silent for %s of more than %s, that of no other node renewed",
+				return nil, NotYet("%ssilent for %s of more than %s, that of no other node renewed", last,
 					silent.Round(time.Second), least)
 			case silent <= least:
-				return nil, NotYet("silent for %s of more than %s", silent.Round(time.Second), least)
+				return nil, NotYet("%ssilent for %s of more than %s", last, silent.Round(time.Second), least)
 			}
 			return Seen(history.Between(begin.At, now.At),
 				"the lease of node %q was not renewed for %s, that of node %q was", node,

@@ -158,6 +158,19 @@ func TestAPartitionOfOneFamilyIsNone(t *testing.T) {
 	})
 }
 
+// TestAKubeletBehindALoadBalancerIsNamed has the kubelet reach the API server by an address of none of its nodes.
+func TestAKubeletBehindALoadBalancerIsNamed(t *testing.T) {
+	balanced := func(w *world) { w.nodes["c-worker"].balanced = true }
+	inWorld(t, network.Partition(), balanced, func(t *testing.T, _ *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), network.Partition(), b, nil)
+		for _, want := range []string{"it was renewed at", "such as a load balancer's", "the kubelet's kubeconfig"} {
+			if stageOf(err) != "confirm" || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want an error of confirm with %q", err, want)
+			}
+		}
+	})
+}
+
 // TestCrashAtEveryAct breaks the harness's access to the nodes at its first act, its second and so on, in each way that
 // an act can break (see crashPoints). After a later harness's heal nothing may be left.
 func TestCrashAtEveryAct(t *testing.T) {

@@ -64,6 +64,7 @@ type machine struct {
 	started  time.Time
 	restarts int
 	renewed  time.Time
+	balanced bool               // Its kubelet reaches the API server by a load balancer.
 	tables   map[string]*filter // Of nftables, by name.
 	timers   map[string]*time.Timer
 	order    *order               // What it does alone, nil for nothing.

@@ -98,7 +98,18 @@ func (p *partition) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	case flowsNew:
 		shows = append(shows, p.LeaseRenewed(&p.leases, fault.SilenceBound))
 	default:
-		shows = append(shows, p.LeaseSilent(&p.leases))
+		shows = append(shows, p.leaseSilent)
 	}
 	return fault.All(ctx, shows...)
+}
+
+// leaseSilent waits until the lease is silent, and says why it may not be although no probe connects.
+func (p *partition) leaseSilent(ctx context.Context) ([]fault.Fact, error) {
+	facts, err := p.LeaseSilent(&p.leases)(ctx)
+	if err != nil {
+		err = fmt.Errorf("the cut shows in every probe, and not in the lease: %w\n  why:  a kubelet that renews it "+
+			"reaches the API server by another address than those of its nodes, such as a load balancer's\n  fix:  "+
+			"look at the server in the kubelet's kubeconfig; node-dark cuts a node off from every address", err)
+	}
+	return facts, err
 }

@@ -36,6 +36,7 @@ type objects struct {
 	notReady bool                    // No node says that it is Ready.
 	busy     int                     // So many updates are refused: somebody else was quicker.
 	moved    bool                    // A Node that registers anew gets another pod range.
+	lists    bool                    // The peer's pod is in lists too.
 	lost     bool                    // No controller makes another pod.
 	forbids  bool                    // Nobody may ask in another's name.
 }
@@ -222,6 +223,9 @@ func (w *world) kube() *kubefake.Clientset {
 		list := &corev1.PodList{}
 		if w.pod != nil {
 			list.Items = append(list.Items, *w.pod)
+		}
+		if w.lists {
+			list.Items = append(list.Items, *peer())
 		}
 		return list
 	})

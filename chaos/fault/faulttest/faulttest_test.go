@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -155,6 +156,30 @@ func TestAPartitionOfOneFamilyIsNone(t *testing.T) {
 			t.Fatal("it passes")
 		}
 		golden(t, "node-partition-ipv4.txt", err.Error()+"\n")
+	})
+}
+
+// TestPodsInNoRangeOfTheirNodeAreCutToo has a network plugin that gives pods addresses of its own choice: those of the
+// workload must not reach each other while their nodes do not.
+func TestPodsInNoRangeOfTheirNodeAreCutToo(t *testing.T) {
+	inWorld(t, network.Isolate(), func(w *world) { w.lists = true }, func(t *testing.T, w *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), network.Isolate(), b, func(f history.Fault) {
+			if f.Stage != history.StageConfirmed {
+				return
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, ip := range podIPs(peerPod) {
+				to := netip.MustParseAddr(ip.IP)
+				me := w.addressOf(place{m: w.nodes["c-worker"], pod: "mysql-1"}, to)
+				if connected, _ := w.handshake(me, to); connected {
+					t.Errorf("%s connects to %s", me, to)
+				}
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -24,7 +24,7 @@ type end struct {
 	pid       int           // Of a process of the pod; 0 for a node.
 	addresses []netip.Addr
 	port      uint16         // The TCP port to probe; 0 if there is none.
-	prefixes  []netip.Prefix // Its own addresses and, for a node, those of its links and the ranges of its pods.
+	prefixes  []netip.Prefix // Its own addresses and, for a node, those of its links and its pods, with their ranges.
 }
 
 func (e *end) add(a netip.Addr) {
@@ -79,10 +79,32 @@ func nodeEnds(ctx context.Context, env fault.Env, nodes ...clusters.Node) ([]end
 		if err != nil {
 			return nil, err
 		}
-		e.prefixes = append(e.prefixes, pods...)
+		running, err := podAddresses(ctx, env, n)
+		if err != nil {
+			return nil, err
+		}
+		e.prefixes = slices.Concat(e.prefixes, pods, running)
 		ends = append(ends, e)
 	}
 	return ends, nil
+}
+
+// podAddresses returns the addresses of the pods on a node: with many network plugins they are in no range of its Node.
+func podAddresses(ctx context.Context, env fault.Env, node clusters.Node) (all []netip.Prefix, err error) {
+	env.Node = node
+	pods, err := env.PodsOn(ctx)
+	for _, p := range pods {
+		for _, ip := range p.Status.PodIPs {
+			a, err := netip.ParseAddr(ip.IP)
+			if err != nil {
+				return nil, fmt.Errorf("get pod %q: address: %w", p.Name, err)
+			}
+			if !p.Spec.HostNetwork {
+				all = append(all, netip.PrefixFrom(a, a.BitLen()))
+			}
+		}
+	}
+	return all, err
 }
 
 // controlPlane returns the ends of the control plane: its nodes, or where it is on no node, the endpoints of the API

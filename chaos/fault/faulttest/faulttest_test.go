@@ -162,7 +162,7 @@ func TestAPartitionOfOneFamilyIsNone(t *testing.T) {
 // TestPodsInNoRangeOfTheirNodeAreCutToo has a network plugin that gives pods addresses of its own choice: those of the
 // workload must not reach each other while their nodes do not.
 func TestPodsInNoRangeOfTheirNodeAreCutToo(t *testing.T) {
-	inWorld(t, network.Isolate(), func(w *world) { w.lists = true }, func(t *testing.T, w *world, b faulttest.Bench) {
+	inWorld(t, network.Isolate(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
 		_, err := faulttest.Run(t.Context(), network.Isolate(), b, func(f history.Fault) {
 			if f.Stage != history.StageConfirmed {
 				return
@@ -179,6 +179,17 @@ func TestPodsInNoRangeOfTheirNodeAreCutToo(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestPodsThatReachEachOtherAreNotIsolated has a network plugin that forwards packets of pods past nftables.
+func TestPodsThatReachEachOtherAreNotIsolated(t *testing.T) {
+	inWorld(t, network.Isolate(), func(w *world) { w.past = true }, func(t *testing.T, _ *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), network.Isolate(), b, nil)
+		want := "ICMP pod mysql-1 -> 10.244.2.7: 5 sent, 5 arrived, 5 answered"
+		if stageOf(err) != "confirm" || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error of confirm with %q", err, want)
 		}
 	})
 }

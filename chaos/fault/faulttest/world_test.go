@@ -38,6 +38,7 @@ type world struct {
 	stopped context.CancelFunc
 	inert   bool // Acts are accepted and do nothing.
 	quiet   bool // Nobody calls the disk's driver.
+	past    bool // What pods send to pods goes past nftables.
 	etcd2   bool // A pod runs another etcd beside the control plane's.
 	raised  int  // By how many minor versions etcd raised that of its data.
 
@@ -387,7 +388,7 @@ func (idle) Reset(context.Context) error                 { return nil }
 func (w *world) bench(t *testing.T, name string) faulttest.Bench {
 	t.Helper()
 	t.Cleanup(w.stop)
-	w.mesh.absent = name != "mesh"
+	w.mesh.absent, w.lists = name != "mesh", name == "node-isolate"
 	var node clusters.Node = w.cluster.Node("worker")
 	if w.inert {
 		node = idle{w.cluster.Node("worker")}

@@ -2,7 +2,9 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -15,8 +17,9 @@ func Isolate() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "node-isolate",
 		Summary: "Cuts the victim's node off from the node of another pod of the workload, IPv4 and IPv6.",
-		Shown: "No probe connects between the two nodes over any family, established flows go dead, and both ways " +
-			"between the victim and the control plane are open; only the one to it, where that is on no node.",
+		Shown: "No probe connects between the two nodes over any family, nor any echo request between the two pods, " +
+			"established flows go dead, and both ways between the victim and the control plane are open; only the " +
+			"one to it, where that is on no node.",
 		Healed:   "The nftables table is deleted; all probes connect, the lease is renewed, and the node is Ready.",
 		Needs:    []string{"nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
@@ -50,5 +53,48 @@ func newIsolate(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault, erro
 		}
 		return found, nil
 	}
-	return s, nil
+	return &isolate{filtered: s}, nil
+}
+
+// isolate also shows the cut between the two pods: a network plugin may forward their packets past the rules.
+type isolate struct {
+	*filtered
+	pods []way // Those between the pods whose echo requests were answered before.
+}
+
+// Inject finds out which ways between the pods are open, and cuts.
+func (s *isolate) Inject(ctx context.Context) error {
+	mine, err := victimEnd(ctx, s.Env)
+	if err == nil {
+		var other end
+		other, err = podEnd(ctx, s.Env, s.Namespace, s.Peer)
+		s.pods = sides{mine: mine, others: []end{other}}.ways()
+	}
+	if err == nil {
+		var before []ping
+		before, err = pings(ctx, s.pods, fewEchoes())
+		if slices.ContainsFunc(before, func(p ping) bool { return p.Answered < p.Sent }) {
+			err = errors.New("not every echo request is answered")
+		}
+	}
+	if err != nil { // One may not run, or answer nobody: the nodes are cut off from each other all the same.
+		s.Log.Warn("the cut is not shown between the pods", "error", err)
+		s.pods = nil
+	}
+	return s.filtered.Inject(ctx)
+}
+
+func (s *isolate) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	return fault.All(ctx, s.filtered.Confirm, s.podsCut)
+}
+
+// podsCut checks that echo requests between the pods go as those between the nodes.
+func (s *isolate) podsCut(ctx context.Context) ([]fault.Fact, error) {
+	facts, err := s.answers(s.pods)(ctx)
+	if err != nil {
+		err = fmt.Errorf("the nodes are cut off from each other, and %s and %s are not: %w\n  why:  the network plugin "+
+			"forwards packets of pods past nftables, as with eBPF\n  fix:  leave the fault out on this cluster",
+			s.Pod, s.Peer, err)
+	}
+	return facts, err
 }

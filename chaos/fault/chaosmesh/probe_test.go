@@ -37,11 +37,11 @@ func TestAPodThatFailedKeepsItsSandbox(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				found := nodeprobe.Processes{Processes: []nodeprobe.Process{sandbox, process(20, "mysqld", "c1")}}
 				node := fake.NewNode("worker", clusters.RoleWorker, nil)
-				node.On([]string{"..."}, fake.Reply{Do: func(context.Context, clusters.Command, string) (clusters.Result,
-					error) {
+				look := func(context.Context, clusters.Command, string) (clusters.Result, error) {
 					out, err := json.Marshal(found)
 					return clusters.Result{Stdout: out}, err
-				}})
+				}
+				node.On([]string{"..."}, fake.Reply{Do: look})
 				pod := &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "trial", Name: "mysql-0", UID: "u1"},
 					Spec:       corev1.PodSpec{NodeName: "worker"},

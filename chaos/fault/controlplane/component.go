@@ -135,7 +135,8 @@ func (c component) health(ctx context.Context, node clusters.Node) (map[string]i
 // static pods have none.
 func (c component) processes(ctx context.Context, node clusters.Node) ([]probe.Process, error) {
 	found, err := nodeagent.On(node).Processes(ctx, probe.Query{Programs: []string{c.name}})
-	return slices.DeleteFunc(found.Processes, func(p probe.Process) bool { return strings.Contains(p.PodUID, "-") }), err
+	others := func(p probe.Process) bool { return strings.Contains(p.PodUID, "-") }
+	return slices.DeleteFunc(found.Processes, others), err
 }
 
 // containers returns the ids of the component's running containers on a node, from the container runtime.

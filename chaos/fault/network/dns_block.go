@@ -51,7 +51,7 @@ func newDNSBlock(_ struct{}, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	return d, nil
 }
 
-// servers returns the victim's pod and the DNS servers: its own, and the addresses of the Service and of its ready pods.
+// servers returns the victim's pod and the DNS servers: its own, and the addresses of the Service and its ready pods.
 func (d *dnsBlock) servers(ctx context.Context) (sides, error) {
 	mine, err := victimEnd(ctx, d.Env)
 	if err != nil {

@@ -92,9 +92,9 @@ func (s *isolate) Confirm(ctx context.Context) ([]fault.Fact, error) {
 func (s *isolate) podsCut(ctx context.Context) ([]fault.Fact, error) {
 	facts, err := s.answers(s.pods)(ctx)
 	if err != nil {
-		err = fmt.Errorf("the nodes are cut off from each other, and %s and %s are not: %w\n  why:  the network plugin "+
-			"forwards packets of pods past nftables, as with eBPF\n  fix:  leave the fault out on this cluster",
-			s.Pod, s.Peer, err)
+		err = fmt.Errorf("the nodes are cut off from each other, and %s and %s are not: %w\n"+
+			"  why:  the network plugin forwards packets of pods past nftables, as with eBPF\n"+
+			"  fix:  leave the fault out on this cluster", s.Pod, s.Peer, err)
 	}
 	return facts, err
 }

@@ -34,7 +34,8 @@ func TestAQuotaIsOfThePodsThatGoOn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			q := &podQuota{fault.Marks{Env: fault.Env{Kube: kube, Namespace: "trial", Owner: undo.Owner{Run: "r1", Step: 1}}}}
+			env := fault.Env{Kube: kube, Namespace: "trial", Owner: undo.Owner{Run: "r1", Step: 1}}
+			q := &podQuota{fault.Marks{Env: env}}
 			err := q.Inject(t.Context())
 			if err != nil {
 				if !strings.Contains(err.Error(), tc.want) {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -37,19 +36,16 @@ const (
 	traceClients // And one more for each further instance.
 )
 
-// tracer writes a trace.
+// tracer makes a trace.
 type tracer struct {
-	s     *story
-	w     *bufio.Writer
-	n     int // Events written.
-	async int // Pairs of asynchronous events.
-	err   error
+	s      *story
+	events []traceEvent
+	async  int // Pairs of asynchronous events.
 }
 
 // WriteTrace writes the phases, faults, mounts, findings and operations of a run as a trace for ui.perfetto.dev.
 func WriteTrace(w io.Writer, j Judged) error {
-	t := &tracer{s: newStory(j), w: bufio.NewWriter(w)}
-	t.raw(`{"displayTimeUnit":"ms","traceEvents":[`)
+	t := &tracer{s: newStory(j)}
 	for i, name := range []string{"trial", "faults", "mounts", "findings"} {
 		t.named(traceTrial+i, name)
 	}
@@ -65,12 +61,9 @@ func WriteTrace(w io.Writer, j Judged) error {
 		}
 	}
 	t.operations()
-	t.raw("\n]}\n")
-	if t.err == nil {
-		t.err = t.w.Flush()
-	}
-	if t.err != nil {
-		return fmt.Errorf("write trace: %w", t.err)
+	err := json.NewEncoder(w).Encode(map[string]any{"displayTimeUnit": "ms", "traceEvents": t.events})
+	if err != nil {
+		return fmt.Errorf("write trace: %w", err)
 	}
 	return nil
 }
@@ -80,22 +73,9 @@ func (t *tracer) at(when history.Time) float64 {
 	return float64(min(when, t.s.World.Last()).Sub(t.s.start).Nanoseconds()) / 1e3
 }
 
-func (t *tracer) raw(text string) {
-	if t.err == nil {
-		_, t.err = t.w.WriteString(text)
-	}
-}
-
 func (t *tracer) put(e traceEvent) {
 	e.Name = clean(e.Name)
-	text, err := json.Marshal(e)
-	if t.err == nil {
-		t.err = err
-	}
-	if t.n++; t.n > 1 {
-		t.raw(",")
-	}
-	t.raw("\n" + string(text))
+	t.events = append(t.events, e)
 }
 
 // named names a group of tracks.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -83,22 +84,14 @@ func start(ctx context.Context, streams []*stream, anchors map[*revisions]source
 // keepAnchors reads the newest resourceVersion at intervals. It ignores errors; the watches record what is wrong with
 // the server.
 func keepAnchors(ctx context.Context, from source, known *revisions) {
-	ticker := time.NewTicker(anchorEvery)
-	defer ticker.Stop()
-	for {
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		asked := bootclock.Now()
-		bounded, cancel := context.WithTimeout(ctx, 10*anchorEvery)
-		list, err := from.List(bounded, metav1.ListOptions{Limit: 1})
-		cancel()
-		if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, 10*anchorEvery)
+		defer cancel()
+		if list, err := from.List(ctx, metav1.ListOptions{Limit: 1}); err == nil {
 			known.add(asked, bootclock.Now(), list.GetResourceVersion())
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, anchorEvery)
 }
 
 // Ready waits until every resource was listed once. The error names those that were not, with the last error of each.

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sort"
@@ -95,11 +96,11 @@ type Versions[Spec, Status any] struct {
 	Strange, Jumbled int
 
 	whole    bool // The kind has no spec: decode the whole object into Spec.
+	metas    cache[metav1.ObjectMeta]
 	specs    cache[Spec]
 	statuses cache[Status]
 	last     uint64
 	names    map[string]string // By uid.
-	room     arena[Object[Spec, Status]]
 }
 
 func (v *Versions[S, T]) disorder() (strange, jumbled int) { return v.Strange, v.Jumbled }
@@ -110,8 +111,8 @@ func (v *Versions[S, T]) created(each func(e *history.Event, stamp time.Time)) {
 	}
 }
 
-func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
-	o, err := v.read(e, d)
+func (v *Versions[S, T]) add(e *history.Event) {
+	o, err := v.read(e)
 	if err != nil {
 		v.Strange++
 		return
@@ -141,9 +142,8 @@ func (v *Versions[S, T]) add(e *history.Event, d *decoder) {
 	}
 }
 
-func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], error) {
-	o := v.room.next()
-	o.Event = e
+func (v *Versions[S, T]) read(e *history.Event) (*Object[S, T], error) {
+	o := &Object[S, T]{Event: e}
 	var err error
 	if o.Version, err = strconv.ParseUint(e.Object.ResourceVersion, 10, 64); err != nil {
 		return nil, err
@@ -158,20 +158,20 @@ func (v *Versions[S, T]) read(e *history.Event, d *decoder) (*Object[S, T], erro
 	var p parts
 	if !o.Guessed() &&
 		(len(e.Object.Raw) > 0 || e.Object.Resource != "nodes") { // A node may have no content.
-		if p, err = split(e.Object.Raw); err != nil {
+		if err = json.Unmarshal(e.Object.Raw, &p); err != nil {
 			return nil, err
 		}
 	}
-	if o.Meta, err = d.meta(p.meta, e.Object); err != nil {
+	if o.Meta, err = metaOf(p.Meta, e.Object, v.metas); err != nil {
 		return nil, err
 	}
 	if v.whole {
-		p.spec, p.status = e.Object.Raw, nil
+		p.Spec, p.Status = e.Object.Raw, nil
 	}
-	if o.Spec, err = v.specs.decode(p.spec, false); err != nil {
+	if o.Spec, err = v.specs.decode(p.Spec); err != nil {
 		return nil, err
 	}
-	o.Status, err = v.statuses.decode(p.status, false)
+	o.Status, err = v.statuses.decode(p.Status)
 	return o, err
 }
 
@@ -221,19 +221,18 @@ type Objects struct {
 	Notices        *Versions[corev1.Event, None]
 
 	byResource map[string]reader
-	decoder    decoder
 }
 
 // reader reads the objects of one kind.
 type reader interface {
-	add(e *history.Event, d *decoder)
+	add(e *history.Event)
 	disorder() (strange, jumbled int)
 	created(each func(e *history.Event, stamp time.Time))
 }
 
 // NewObjects returns an empty Objects.
 func NewObjects() *Objects {
-	o := &Objects{byResource: map[string]reader{}, decoder: decoder{metas: newCache[metav1.ObjectMeta]()}}
+	o := &Objects{byResource: map[string]reader{}}
 	register(o, &o.Pods, "pods", false)
 	register(o, &o.StatefulSets, "statefulsets", false)
 	register(o, &o.Claims, "persistentvolumeclaims", false)
@@ -249,8 +248,8 @@ func NewObjects() *Objects {
 
 // register creates the Versions of one kind; resource is its plural name in the API.
 func register[S, T any](o *Objects, versions **Versions[S, T], resource string, whole bool) {
-	*versions = &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, specs: newCache[S](),
-		statuses: newCache[T](), names: map[string]string{}}
+	*versions = &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, names: map[string]string{},
+		metas: cache[metav1.ObjectMeta]{}, specs: cache[S]{}, statuses: cache[T]{}}
 	o.byResource[resource] = *versions
 }
 
@@ -283,6 +282,6 @@ func (o *Objects) Add(e *history.Event) {
 		return
 	}
 	if r := o.byResource[e.Object.Resource]; r != nil {
-		r.add(e, &o.decoder)
+		r.add(e)
 	}
 }

@@ -45,7 +45,6 @@ type Pods struct {
 	All   []*PodLife // In the order in which they were first seen.
 
 	states []*PodState // States of all pods, sorted by resourceVersion.
-	room   arena[PodState]
 }
 
 // readPods reads the pods. resourceVersions grow in the order in which the API server stored the objects (KEP-5504).
@@ -64,7 +63,7 @@ func readPods(w *World) *Pods {
 			p.ByUID[l.UID] = l
 			p.All = append(p.All, l)
 		}
-		p.states = append(p.states, l.add(o, p.room.next()))
+		p.states = append(p.states, l.add(o))
 	}
 	return p
 }
@@ -79,9 +78,9 @@ func (p *Pods) Last(name string) *PodLife {
 	return nil
 }
 
-// add adds the pod's next state and fills in p.
-func (l *PodLife) add(o *Pod, p *PodState) *PodState {
-	*p = PodState{Pod: o, Life: l, Revision: o.Meta.Labels[appsv1.ControllerRevisionHashLabelKey]}
+// add adds the pod's next state.
+func (l *PodLife) add(o *Pod) *PodState {
+	p := &PodState{Pod: o, Life: l, Revision: o.Meta.Labels[appsv1.ControllerRevisionHashLabelKey]}
 	if !l.read && !o.Guessed() {
 		l.read, l.Claims = true, ClaimUses(o.Spec)
 	}

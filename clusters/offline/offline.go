@@ -117,6 +117,7 @@ type NotFoundError struct {
 	Found string `json:"found"`         // One engine after the other.
 	Why   string `json:"why,omitempty"` // Why none could be made; empty when that was not tried.
 	Fix   string `json:"fix,omitempty"`
+	Mute  bool   `json:"mute,omitempty"` // A daemon that does not answer may run containers.
 }
 
 // Error returns what was found, what is needed, and the fix.

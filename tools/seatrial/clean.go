@@ -70,16 +70,18 @@ func quiet(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// maker finds the engine, without making one, and returns what lists and deletes clusters. Without an engine there is
-// nothing of ours that could run.
+// maker finds the engine, without making one, and returns what lists and deletes clusters. Where no engine runs there is
+// nothing of ours.
 func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	found, err := offline.Tool{Progress: out, Log: quiet(out)}.FindEngine(ctx)
 	var none *offline.NotFoundError
-	if errors.As(err, &none) {
+	switch {
+	case errors.As(err, &none) && none.Mute:
+		return nil, false, fmt.Errorf("nothing was touched: whether there is a cluster is not known: %w", err)
+	case errors.As(err, &none):
 		say(out, "no container engine is running, so there is no cluster: %v", err)
 		return nil, false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, false, err
 	}
 	p, err := trial.NewProvider(found.Path, quiet(out))

@@ -38,7 +38,14 @@ func find(ctx context.Context, options Options) (Engine, error) {
 		findings = append(findings, finding{candidate.name, engine.Path, stage, err})
 		options.Log.DebugContext(ctx, "engine does not work", "engine", candidate.name, "stage", stage, "err", err)
 	}
-	return Engine{}, newNotFound(findings)
+	missing := newNotFound(findings)
+	for _, f := range findings {
+		if f.name == "docker" && f.stage == stageDaemon &&
+			(dockerPID(options.Machine) != 0 || !isLocal(ctx, options.Machine, f.path)) {
+			missing.Mute, missing.Fix = true, "make `docker info` work for this user"
+		}
+	}
+	return Engine{}, missing
 }
 
 // candidate is an engine to look at: the kind provider and the client programs it may go by.

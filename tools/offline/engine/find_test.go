@@ -218,6 +218,34 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestMuteDaemon tells a daemon that may run containers, and does not answer this user, from one that does not run.
+func TestMuteDaemon(t *testing.T) {
+	running := map[string]string{dockerPIDFile: "7", "/proc/7/comm": "dockerd\n"}
+	for name, tc := range map[string]struct {
+		files, env map[string]string
+		want       bool
+	}{
+		"does not run":    {want: false},
+		"runs":            {files: running, want: true},
+		"on another host": {env: map[string]string{"DOCKER_HOST": "tcp://build:2376"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := &fakeMachine{files: tc.files, env: tc.env, programs: map[string]string{"docker": "/bin/docker"}}
+			machine.answer = func(argv []string) (string, error) {
+				if argv[1] == "context" {
+					return dockerSocket, nil
+				}
+				return "", errors.New("permission denied")
+			}
+			_, err := Find(t.Context(), fakeOptions(t, machine))
+			var missing *notFoundError
+			if !errors.As(err, &missing) || missing.Mute != tc.want {
+				t.Errorf("got %+v, want mute %v", err, tc.want)
+			}
+		})
+	}
+}
+
 func TestNotFoundError(t *testing.T) {
 	err := newNotFound([]finding{
 		{name: "docker", path: "/bin/docker", stage: stageDaemon, err: errors.New("cannot connect")},

@@ -122,17 +122,17 @@ func parse(args []string, stderr io.Writer) (command, error) {
 	if slices.Contains([]string{"save", "check", "load"}, c.name) && c.file == "" {
 		return command{}, fmt.Errorf("%s needs --file", c.name)
 	}
-	if c.cache == "" {
-		keep, err := store.Default()
-		if err != nil {
-			return command{}, err
-		}
-		c.cache = keep.Dir
-	}
 	return c, errors.Join(offline.ValidateImages(c.kubernetes, c.source), offline.ValidateDatabase(c.database))
 }
 
 func (c command) do(ctx context.Context) (offline.Answer, error) {
+	if c.cache == "" {
+		keep, err := store.Default()
+		if err != nil {
+			return offline.Answer{}, err
+		}
+		c.cache = keep.Dir
+	}
 	options := engine.Options{Log: c.log, Out: c.progress}
 	var found offline.Engine
 	var err error

@@ -29,7 +29,7 @@ func (c choice) Type() string { return "string" }
 
 func (c choice) Set(word string) error {
 	if !slices.Contains(c.words, word) {
-		return fmt.Errorf("output %q is not known; give %s", word, listed(c.words))
+		return fmt.Errorf("give %s", listed(c.words))
 	}
 	*c.value = word
 	return nil

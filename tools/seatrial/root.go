@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -27,6 +29,8 @@ func newRoot(arg0 string) *cobra.Command {
 		Version:       readBuild().String(),
 		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return noneEmpty(cmd) },
 	}
 	if strings.HasPrefix(filepath.Base(arg0), "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl seatrial"}
@@ -72,8 +76,36 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return badArguments("unknown command %q%s", args[0], didYouMean(args[0], names))
 }
 
-// flagError adds the nearest flag to the parser's error.
+// noneEmpty refuses flags with empty values: `--cluster "$C"` without a C is not meant for every cluster.
+func noneEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if value := f.Value.String(); value == "" || value == "[]" {
+			err = badArguments("--%s is empty; give a value, or leave it out", f.Name)
+		}
+	})
+	return err
+}
+
+// flagError says what a value must be, and adds the nearest flag to an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		f := value.GetFlag()
+		why := value.Unwrap()
+		switch f.Value.Type() {
+		case "uint16":
+			why = fmt.Errorf("use a whole number from 0 to %d", math.MaxUint16)
+		case "uint64":
+			why = fmt.Errorf("use a whole number from 0 to %d", uint64(math.MaxUint64))
+		case "int", "stringToInt":
+			why = errors.New("use a whole number")
+		case "bool":
+			why = errors.New("use true or false")
+		case "duration":
+			why = errors.New("use a time with its unit, for example 90s or 2h")
+		}
+		return badArguments("--%s is %q: %w; see `%s --help`", f.Name, value.GetValue(), why, cmd.CommandPath())
+	}
 	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !ok {
 		return badArguments("%w; see `%s --help`", err, cmd.CommandPath())
@@ -88,6 +120,9 @@ func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(names) {
 			return nil
+		}
+		if len(names) == 0 && cmd.HasAvailableSubCommands() {
+			return unknownCommand(cmd, args)
 		}
 		if len(args) < len(names) {
 			return badArguments("%s is missing; usage: %s", names[len(args)], cmd.UseLine())

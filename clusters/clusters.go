@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -194,6 +195,17 @@ type PowerNode interface {
 	Unpause(ctx context.Context) error
 	// State is one of StateRunning, StatePaused and StateExited.
 	State(ctx context.Context) (string, error)
+}
+
+// maxName leaves room for "-control-plane" in a host name of 64 characters.
+const maxName = 50
+
+// ValidateName returns an error for a name that a new cluster cannot have.
+func ValidateName(name string) error {
+	if len(name) > maxName || !regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`).MatchString(name) {
+		return fmt.Errorf("%q is no name for a cluster; use up to %d of a-z, 0-9, dot and dash", name, maxName)
+	}
+	return nil
 }
 
 // ErrNotFound is wrapped by Open's error for a cluster that does not exist.

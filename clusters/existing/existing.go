@@ -16,11 +16,14 @@
 package existing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/kubernetes"
@@ -128,8 +131,13 @@ func access(file, name string) (string, []byte, error) {
 		name = raw.CurrentContext
 	}
 	if raw.Contexts[name] == nil {
-		return name, nil, fmt.Errorf("context %q is not in the kubeconfig (%s): %w", name,
-			strings.Join(rules.GetLoadingPrecedence(), ", "), clusters.ErrNotFound)
+		what := fmt.Sprintf("context %q is not in the kubeconfig", name)
+		if name == "" {
+			what = "there is no current context in the kubeconfig"
+		}
+		known := strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
+		return name, nil, fmt.Errorf("%s (%s), which has: %s: %w", what,
+			strings.Join(rules.GetLoadingPrecedence(), ", "), cmp.Or(known, "none"), clusters.ErrNotFound)
 	}
 	raw.CurrentContext = name
 	if err := clientcmdapi.MinifyConfig(raw); err != nil {

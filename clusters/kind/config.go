@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,12 +20,8 @@ import (
 // runLabel is the label of Kubernetes nodes with the run ID.
 const runLabel = "seatrial.dev/run"
 
-const (
-	// maxWorkers is a bound against slips of the keyboard.
-	maxWorkers = 20
-	// maxName leaves room for "-control-plane" in a host name of 64 characters.
-	maxName = 50
-)
+// maxWorkers is a bound against slips of the keyboard.
+const maxWorkers = 20
 
 // Kubelets from 1.35 on refuse cgroup v1 unless told otherwise (k/k KEP-4569). Those from 1.31 on know the field: told
 // from the begin, a cluster can be upgraded.
@@ -61,11 +56,10 @@ const (
 
 // validate checks a spec before anything is touched.
 func validate(spec clusters.Spec) error {
-	name := regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+	if err := clusters.ValidateName(spec.Name); err != nil {
+		return err
+	}
 	switch {
-	case !name.MatchString(spec.Name) || len(spec.Name) > maxName:
-		return fmt.Errorf("Spec.Name %q is no name for a cluster; use up to %d of a-z, 0-9, dot and dash",
-			spec.Name, maxName)
 	case spec.Workers < 0 || spec.Workers > maxWorkers:
 		return fmt.Errorf("Spec.Workers is %d; want 0 to %d", spec.Workers, maxWorkers)
 	case spec.NodeImage == "":

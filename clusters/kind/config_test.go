@@ -76,8 +76,8 @@ func TestConfigGolden(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for name, change := range map[string]func(*clusters.Spec){
-		"Spec.Name":              func(s *clusters.Spec) { s.Name = "Sea Trial" },
-		"Spec.Name \"x":          func(s *clusters.Spec) { s.Name = strings.Repeat("x", 51) },
+		"Sea Trial":              func(s *clusters.Spec) { s.Name = "Sea Trial" },
+		"xxx\" is no name":       func(s *clusters.Spec) { s.Name = strings.Repeat("x", 51) },
 		"Spec.Workers is -1":     func(s *clusters.Spec) { s.Workers = -1 },
 		"Spec.Workers is 21":     func(s *clusters.Spec) { s.Workers = 21 },
 		"Spec.NodeImage":         func(s *clusters.Spec) { s.NodeImage = "" },

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/seatrial/seatrial/clusters/durable"
 	"github.com/seatrial/seatrial/clusters/program"
@@ -67,6 +70,26 @@ kind load image-archive, or by ctr on each of them.`,
 	}
 	outputFlag(cmd, &output, "image")
 	return cmd
+}
+
+// folderToWrite refuses a path at which no directory can be made or written to. It makes none.
+func folderToWrite(name, path string) error {
+	at := path
+	info, err := os.Stat(at)
+	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(at) != at {
+		at = filepath.Dir(at)
+		info, err = os.Stat(at)
+	}
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%q is not a directory", at)
+	}
+	if err == nil {
+		err = unix.Access(at, unix.W_OK)
+	}
+	if err != nil {
+		return badArguments("%s %q cannot be written to: %w; name another directory", name, path, err)
+	}
+	return nil
 }
 
 // fileToWrite refuses a path at which no file can be written. The name is that of the flag or argument.

@@ -53,7 +53,7 @@ func TestAudit(t *testing.T) {
 			`--to: "v1.37" skips a minor version of v1.35.9, which no upgrade may; give v1.36`},
 		{"no such version", []string{"--to", "v1.99"}, nothing, exitArguments, "--to: version"},
 		{"no version", []string{"--to", "next"}, nothing, exitArguments, `--to: "next" is no version`},
-		{"no such output", []string{"-o", "toml"}, nothing, exitArguments, `output "toml" is not known`},
+		{"no such output", []string{"-o", "toml"}, nothing, exitArguments, `--output is "toml": give text`},
 		{"no such context", []string{"--context", "prod"}, nothing, exitArguments, `context "prod"`},
 		{"version " +
 			"hidden", nil, func(s *apitest.Server) { s.Wrong["/version"] = http.StatusForbidden }, exitHarness, "403"},

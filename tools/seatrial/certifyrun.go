@@ -125,6 +125,14 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 	if err := f.audit.check(); err != nil {
 		return err
 	}
+	if err := f.run.check(); err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := folderToWrite("--out", f.out); err != nil {
+			return err
+		}
+	}
 	upgrade, err := f.upgrade(ctx)
 	if err != nil {
 		return err

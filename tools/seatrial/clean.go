@@ -35,6 +35,9 @@ With --kubeconfig or --context it deletes no cluster: it removes Seatrial's agen
 			if all && one != "" {
 				return badArguments("--all covers every cluster; give it or --cluster, not both")
 			}
+			if err := access.check(); err != nil {
+				return err
+			}
 			if access.given() {
 				if all || one != "" || force {
 					return badArguments("--kubeconfig, --context: nothing deletes that cluster; give them alone")

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/clusters"
 	"github.com/seatrial/seatrial/clusters/lock"
 	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/e2e/certify/reader"
@@ -90,7 +91,7 @@ func (f *accessFlags) client() (kubernetes.Interface, error) {
 	config.Timeout = readBound
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of the cluster: %w", err)
+		return nil, badArguments("--kubeconfig: make a client of the cluster: %w", err)
 	}
 	return kube, nil
 }
@@ -99,6 +100,34 @@ func (f *accessFlags) client() (kubernetes.Interface, error) {
 func (f *accessFlags) validate() error {
 	if _, err := labels.Parse(f.nodes); err != nil {
 		return badArguments("--node-selector: %w; write for example pool=database,!spot", err)
+	}
+	return nil
+}
+
+// check holds the flags against each other and the kubeconfig, before anything is shown. Those of an existing cluster
+// are refused without one.
+func (f *accessFlags) check() error {
+	if f.given() {
+		_, _, err := f.access(io.Discard)
+		return err
+	}
+	return refuse("is for a cluster named by --kubeconfig or --context", flagSet{"namespace", f.namespace != ""},
+		flagSet{"agent-image", f.agentImage != ""}, flagSet{"node-hook", f.nodeHook != ""},
+		flagSet{"node-selector", f.nodes != ""})
+}
+
+// flagSet says whether a flag is set.
+type flagSet struct {
+	name string
+	set  bool
+}
+
+// refuse refuses the first of the flags that is set.
+func refuse(why string, flags ...flagSet) error {
+	for _, f := range flags {
+		if f.set {
+			return badArguments("--%s %s", f.name, why)
+		}
 	}
 	return nil
 }
@@ -160,7 +189,10 @@ func clientConfig(kubeconfig, context string) (*rest.Config, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 	if err != nil {
-		return nil, badArguments("read the kubeconfig: %w; name one with --kubeconfig", err)
+		if _, why := trial.ContextName(trial.Access{Kubeconfig: kubeconfig}, context); why != nil {
+			err = why
+		}
+		return nil, badArguments("--kubeconfig, --context: %w", err)
 	}
 	return config, nil
 }
@@ -221,6 +253,27 @@ func (f *clusterFlags) consent(stderr io.Writer) (offline.Consent, error) {
 	}}, nil
 }
 
+// check holds the flags against each other before a plan is shown.
+func (f *clusterFlags) check() error {
+	err := errors.Join(offline.ValidateImages(f.kubernetes, f.image), offline.ValidateDatabase(f.database))
+	if err != nil {
+		return badArguments("%w", err)
+	}
+	if err := f.access.check(); err != nil {
+		return err
+	}
+	if !f.access.given() {
+		if err := clusters.ValidateName(f.name); f.name != "" && err != nil { // Setup makes no cluster.
+			return badArguments("--cluster: %w", err)
+		}
+		return refuse("is for a cluster named by --kubeconfig or --context", flagSet{"yes-context", f.yes != ""},
+			flagSet{"fault-nodes", len(f.faultNodes) > 0}, flagSet{"fault-budget", f.budget != 0})
+	}
+	return refuse("is for a cluster that is made, not for one named by --kubeconfig or --context",
+		flagSet{"cluster", f.name != defaultCluster}, flagSet{"node-image", f.image != "auto"},
+		flagSet{"kubernetes-version", f.kubernetes != ""})
+}
+
 // options finds or makes the container engine and returns the options of a cluster that all plans fit on; only the
 // first may name a Kubernetes version.
 func (f *clusterFlags) options(
@@ -235,25 +288,12 @@ func (f *clusterFlags) options(
 	if m.Program, err = os.Executable(); err != nil { // Its watchdog outlives the trial.
 		return m, fmt.Errorf("find this program: %w", err)
 	}
-	err = errors.Join(offline.ValidateImages(f.kubernetes, f.image), offline.ValidateDatabase(f.database))
-	if err != nil {
-		return m, badArguments("%w", err)
+	if err := f.check(); err != nil {
+		return m, err
 	}
 	if f.access.given() {
 		err := f.existing(&m, stderr, plans)
 		return m, err
-	}
-	if len(f.faultNodes) > 0 || f.budget != 0 {
-		return m, badArguments("--fault-nodes, --fault-budget are for a cluster named by --kubeconfig or --context")
-	}
-	if f.access.nodes != "" {
-		return m, badArguments("--node-selector is for a cluster named by --kubeconfig or --context")
-	}
-	if f.access.nodeHook != "" {
-		return m, badArguments("--node-hook is for a cluster named by --kubeconfig or --context")
-	}
-	if f.yes != "" {
-		return m, badArguments("--yes-context is for a cluster named by --kubeconfig or --context")
 	}
 	if m.Consent, err = f.consent(stderr); err != nil {
 		return m, err

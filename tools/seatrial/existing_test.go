@@ -84,8 +84,6 @@ func TestAnExistingClusterIsRefusedUntouched(t *testing.T) {
 			`--yes-context is "prod", and the context is "test": nothing was touched`, nil},
 		{"a budget that is too small", none, "test", false, "nothing was touched: --fault-budget is 1m0s",
 			[]string{"--fault-budget", "1m"}},
-		{"a node hook that is not there", none, "test", false, "--node-hook: exec: \"./nowhere\": ",
-			[]string{"--node-hook", "./nowhere"}},
 		{"a negative budget", none, "test", false, "nothing was touched: --fault-budget is -1h0m0s",
 			[]string{"--fault-budget", "-1h"}},
 		{"a node that is not there", none, "test", false, `--fault-nodes: "worker-9" is no node`,

@@ -32,7 +32,7 @@ func TestExplainBadArguments(t *testing.T) {
 		{[]string{"explain", recordedFail, "again"}, `"again" is one argument too many`},
 		{[]string{"explain", recordedFail, "--at", "noon"}, `--at "noon"`},
 		{[]string{"explain", recordedFail, "--at", "+9h"}, "give at most +"},
-		{[]string{"explain", recordedFail, "-o", "toml"}, `output "toml" is not known`},
+		{[]string{"explain", recordedFail, "-o", "toml"}, `--output is "toml": give text`},
 		{[]string{"explain", recordedFail, "--bound", "0s"}, "--bound 0s"},
 		{[]string{"explain", recordedFail, "--kubeconfig", "x"}, "give --statefulset"},
 		{[]string{"explain", recordedFail, "--statefulset", "a/b"}, "give one"},

@@ -58,7 +58,10 @@ there are some, keep trying.`,
 				only = undo.Of(run, 0)
 			}
 			h := healed{Nodes: []undo.Report{}, Watchdogs: []string{}}
-			var err error
+			err := access.check()
+			if err != nil {
+				return err
+			}
 			if access.given() {
 				err = h.existing(cmd.Context(), access, only, cmd.ErrOrStderr())
 			} else {

@@ -55,6 +55,24 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"run", "smoke", "--keep=maybe"}, `--keep is "maybe": use true or false`},
 		{[]string{"serve", "--port", "70000"}, `--port is "70000": use a whole number from 0 to 65535`},
 		{[]string{"plan", "import", "f", "--machine", "a=b"}, `--machine is "a=b": use a whole number`},
+		{[]string{"run", "smoke", "-n", "shop"}, "--namespace is for a cluster named by --kubeconfig or --context"},
+		{[]string{"heal", "--agent-image", "x"}, "--agent-image is for a cluster named by"},
+		{[]string{"clean", "--node-selector", "a"}, "--node-selector is for a cluster named by"},
+		{[]string{"plan", "smoke", "--node-selector", "a"}, "--node-selector is for a cluster named by"},
+		{[]string{"run", "smoke", "--fault-nodes", "a"}, "--fault-nodes is for a cluster named by"},
+		{[]string{"run", "smoke", "--kubeconfig", config, "--kubernetes-version", "v1.36.3"},
+			"--kubernetes-version is for a cluster that is made"},
+		{[]string{"run", "smoke", "--kubeconfig", config, "--cluster", "mine"}, "--cluster is for a cluster that is made"},
+		{[]string{"run", "smoke", "--kubeconfig", config, "--node-hook", "./nowhere"}, `--node-hook: exec: "./nowhere"`},
+		{[]string{"run", "smoke", "--cluster", "A B"}, `--cluster: "A B" is no name for a cluster; use up to 50 of`},
+		{[]string{"run", "smoke", "--runs", "/dev/null"},
+			`--runs "/dev/null" cannot be written to: "/dev/null" is not a directory; name another directory`},
+		{[]string{"nightly", "--runs", "/dev/null/x"}, `--runs "/dev/null/x" cannot be written to`},
+		{[]string{"plan", "smoke", "--kubeconfig", "/no/such/config"}, "--kubeconfig, --context: read kubeconfig"},
+		{[]string{"plan", "smoke", "--kubeconfig", config, "--context", "shp"},
+			`context "shp" is not in the kubeconfig (` + config + `), which has: shop`},
+		{[]string{"explain", "--statefulset", "a/b", "--kubeconfig", "/dev/null"},
+			"there is no current context in the kubeconfig (/dev/null), which has: none"},
 		{[]string{"clean", "--cluster", ""}, "--cluster is empty; give a value, or leave it out"},
 		{[]string{"heal", "--run="}, "--run is empty"},
 		{[]string{"run", "smoke", "--fault-nodes", ""}, "--fault-nodes is empty"},
@@ -114,6 +132,9 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			got := ask(t, tt.args...)
+			if strings.HasPrefix(got.stderr, "plan ") && !slices.Contains(tt.args, config) {
+				t.Errorf("a plan is shown before the refusal: %q", got.stderr)
+			}
 			if got.code != exitArguments {
 				t.Errorf("exit code %d, want %d", got.code, exitArguments)
 			}

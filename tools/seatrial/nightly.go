@@ -262,6 +262,9 @@ func (f *nightlyFlags) night(
 	ctx context.Context, list, part nightly.List, name string, stdout, stderr io.Writer,
 ) error {
 	begin := time.Now()
+	if err := f.run.check(); err != nil {
+		return err
+	}
 	if err := unused(f.run.cluster.name); err != nil {
 		return err
 	}

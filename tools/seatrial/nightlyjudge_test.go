@@ -116,7 +116,7 @@ func TestRunsAndResultsAreApart(t *testing.T) {
 	}
 	for args, says := range map[[2]string]string{
 		{root, root + "/"}: "--out: ", {root, link}: "--out: ", {t.TempDir(), "/tmp/out"}: "no run with a verdict",
-		{root, ""}: "--out is missing",
+		{root, ""}: "--out is empty",
 	} {
 		got := ask(t, "nightly", "judge", args[0], "--out", args[1])
 		if got.code != exitArguments || !strings.Contains(got.stderr, says) {

@@ -46,6 +46,9 @@ the ClusterRole that the plan needs on an existing cluster.`,
 			if err := trial.Validate(trial.AllParts(), p); err != nil {
 				return badArguments("the plan is not legal:\n%w", err)
 			}
+			if err := f.cluster.access.check(); err != nil {
+				return err
+			}
 			if err := writePlan(cmd.OutOrStdout(), p, output); err != nil || output != "text" {
 				return err
 			}

@@ -111,6 +111,9 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 	if err != nil {
 		return err
 	}
+	if err := f.run.check(); err != nil {
+		return err
+	}
 	var plans []plan.Plan
 	for _, v := range all {
 		p := plan.Make(v.cases[0], seed)

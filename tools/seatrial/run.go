@@ -120,6 +120,9 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 	if err := f.validate(p); err != nil {
 		return badArguments("the plan is not legal:\n%w", err)
 	}
+	if err := f.check(); err != nil {
+		return err
+	}
 	if err := p.Render(stderr); err != nil {
 		return fmt.Errorf("print plan: %w", err)
 	}
@@ -154,6 +157,14 @@ func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Write
 		return f.concludeHurt(out, err, stdout, stderr)
 	}
 	return f.conclude(out, stdout)
+}
+
+// check holds the flags against each other, and looks whether a run can be kept, before a plan is shown.
+func (f *runFlags) check() error {
+	if err := f.cluster.check(); err != nil {
+		return err
+	}
+	return folderToWrite("--runs", f.runs)
 }
 
 // validate returns an error for a plan that the cluster of the flags cannot carry out. Nothing is touched.
@@ -199,15 +210,12 @@ func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
 // that cannot be read is no error.
 func writeTouched(ctx context.Context, w io.Writer, p plan.Plan, a accessFlags) error {
 	var at *trial.Surroundings
-	if err := a.validate(); err != nil {
-		return err
-	}
 	if a.given() {
 		kube, err := a.client()
-		if err == nil {
-			at, err = trial.ReadSurroundings(ctx, kube, a.nodes)
-		}
 		if err != nil {
+			return err
+		}
+		if at, err = trial.ReadSurroundings(ctx, kube, a.nodes); err != nil {
 			say(w, "  the cluster was not read: %v", err)
 		}
 	}

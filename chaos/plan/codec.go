@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -58,10 +60,20 @@ func Unmarshal(data []byte, into any) (errs FieldErrors) {
 		errs.Add("", "shorten it", "is longer than %d bytes", maxBytes)
 		return errs
 	}
-	if text := bytes.TrimSpace(data); len(text) > 0 && text[0] != '{' {
+	docs := Documents(data, maxDocuments)
+	if len(docs) == 0 {
+		errs.Add("", "write YAML or JSON", "is empty")
+		return errs
+	}
+	if bytes.TrimSpace(data)[0] != '{' {
+		if len(docs) > 1 {
+			errs.Add("", "leave one document of YAML", "there is more after ---")
+			return errs
+		}
 		converted, err := yaml.YAMLToJSONStrict(data)
 		if err != nil {
-			errs.Add("", "write YAML or JSON", "cannot be read: %v", err)
+			why := strings.Replace(err.Error(), "unmarshal errors:\n  ", "", 1)
+			errs.Add("", "write YAML or JSON", "cannot be read: %s", why)
 			return errs
 		}
 		data = converted
@@ -91,6 +103,30 @@ func Unmarshal(data []byte, into any) (errs FieldErrors) {
 		errs.Add("", "correct the value", "cannot be read: %v", err)
 	}
 	return errs
+}
+
+// maxDocuments is more than one.
+const maxDocuments = 2
+
+// Documents splits YAML at its separators, into so many documents at most, and drops those that are empty, comments
+// or directives.
+func Documents(data []byte, most int) [][]byte {
+	var docs [][]byte
+	reader := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for len(docs) < most {
+		doc, err := reader.Read()
+		if err != nil {
+			return docs // The only error is the end of data.
+		}
+		for line := range bytes.Lines(doc) {
+			line = bytes.TrimSpace(line)
+			if len(line) > 0 && line[0] != '#' && line[0] != '%' && !bytes.Equal(line, []byte("---")) {
+				docs = append(docs, doc)
+				break
+			}
+		}
+	}
+	return docs
 }
 
 // position says where in a text a JSON decoder stopped.
@@ -143,6 +179,8 @@ func (l *FieldErrors) shape(at string, t reflect.Type, value any) {
 				l.shape(fieldOf(at, name), elem, v[name])
 			case fault:
 				l.shape(fieldOf(at, name), reflect.TypeFor[any](), v[name])
+			case name == "false" && known["n"].Name != "":
+				l.Add(fieldOf(at, "n"), "put it in quotes, or leave out all of them", "without quotes is read as false")
 			default:
 				l.unknown(at, name, "there is no such field", slices.Sorted(maps.Keys(known)))
 			}

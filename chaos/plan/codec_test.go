@@ -43,11 +43,14 @@ func TestDecodeReadsYAML(t *testing.T) {
 		t.Errorf("plan (-want +got):\n%s", d)
 	}
 	for text, want := range map[string]string{
-		"schema: 1\nschema: 1\n":         `key "schema" already set in map; write YAML or JSON`,
-		"steps: [{n: 1, durration: 1s}]": "steps[0].durration: there is no such field",
-		"workers: two":                   `workers: is "two"; use a whole number`,
-		"\ta: b":                         "plan: cannot be read: yaml:",
-		"just text":                      `plan: is "just text"; use fields, in braces`,
+		"schema: 1\nschema: 1\n":      `plan: cannot be read: yaml: line 2: key "schema" already set in map; write YAML or JSON`,
+		"# only a comment\n---\n":     "plan: is empty; write YAML or JSON",
+		"schema: 1\n---\nschema: 1\n": "plan: there is more after ---; leave one document of YAML",
+		"steps: [{n: 1}]":             "steps[0].n: without quotes is read as false; put it in quotes",
+		"steps: [{durration: 1s}]":    "steps[0].durration: there is no such field",
+		"workers: two":                `workers: is "two"; use a whole number`,
+		"\ta: b":                      "plan: cannot be read: yaml:",
+		"just text":                   `plan: is "just text"; use fields, in braces`,
 	} {
 		if _, err := plan.Decode(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
@@ -57,7 +60,7 @@ func TestDecodeReadsYAML(t *testing.T) {
 
 func TestDecodeIsStrict(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
-		{"empty", "", "plan: cannot be read: EOF; write YAML or JSON"},
+		{"empty", "", "plan: is empty; write YAML or JSON"},
 		{"unknown field", `{"schema":1,"sede":4}`, `sede: there is no such field; did you mean "seed"?`},
 		{"unknown field below", `{"steps":[{"n":1,"durration":"1s"}]}`, `steps[0].durration: there is no such field`},
 		{"a field in other letters", `{"Seed":4}`, `Seed: there is no such field; did you mean "seed"?`},

@@ -28,19 +28,24 @@ var ErrSchema = errors.New("plan schema is newer than this program")
 
 // Error renders one line for each error.
 func (l FieldErrors) Error() string {
-	lines := make([]string, 0, len(l)+1)
-	lines = append(lines, fmt.Sprintf("plan is not legal (%d errors)", len(l)))
+	head := fmt.Sprintf("plan is not legal (%d errors)", len(l))
 	if len(l) == 1 {
-		lines[0] = "plan is not legal"
+		head = "plan is not legal"
 	}
+	return head + l.Lines()
+}
+
+// Lines is a new line for each error.
+func (l FieldErrors) Lines() string {
+	var lines strings.Builder
 	for i, e := range l {
 		if i == maxShown {
-			lines = append(lines, fmt.Sprintf("  and %d more", len(l)-i))
+			fmt.Fprintf(&lines, "\n  and %d more", len(l)-i)
 			break
 		}
-		lines = append(lines, "  "+e.Field+": "+e.Detail)
+		lines.WriteString("\n  " + e.Field + ": " + e.Detail)
 	}
-	return strings.Join(lines, "\n")
+	return lines.String()
 }
 
 // Unwrap gives errors.As each *field.Error.
@@ -105,7 +110,7 @@ func (l *FieldErrors) OneOf(at, what, value string, known ...string) bool {
 		fix = "known: " + strings.Join(known, ", ")
 	}
 	if near, ok := Nearest(value, known); ok {
-		fix = fmt.Sprintf("did you mean %q? %s", near, fix)
+		fix = fmt.Sprintf("did you mean %q?", near)
 	}
 	l.Add(at, fix, "no %s %q", what, value)
 	return false

@@ -182,8 +182,8 @@ func (v *validator) command(at string, argv []string) {
 // where checks that a StatefulSet either exists or comes from manifests.
 func (v *validator) where(at, namespace, manifests string) {
 	if (namespace == "") == (manifests == "") {
-		v.Add(at, "name the namespace of a StatefulSet that is there, or set manifests",
-			"and manifests: exactly one is needed")
+		v.Add(at, "name the namespace of a StatefulSet that is there, or give manifests",
+			"is needed, or manifests, and not both")
 	}
 }
 

@@ -37,7 +37,7 @@ func TestMistakesInLocalVolumes(t *testing.T) {
 	}
 	for _, tc := range []mistake{
 		{"binding", func(p *plan.Plan) { p.Workload.Binding = "immediate" },
-			`workload.binding: no binding mode "immediate"; did you mean "Immediate"? known: Immediate, WaitForFirst`},
+			`workload.binding: no binding mode "immediate"; did you mean "Immediate"?`},
 		{"binding like no other", func(p *plan.Plan) { p.Workload.Binding = "late" },
 			`workload.binding: no binding mode "late"; known: Immediate, WaitForFirstConsumer`},
 		{"binding of disks", func(p *plan.Plan) { shared(p); p.Workload.Binding = plan.BindingLate },

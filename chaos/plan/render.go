@@ -44,7 +44,7 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 		}
 		line("workload", true, "StatefulSet %q %s, %s, on what its claims ask for", wl.StatefulSet, where,
 			Count(wl.Replicas, "replica"))
-		line("client", true, "%q, to port %d", x.Command, x.Port)
+		line("client", true, "%q, to port %d", strings.Join(x.Command, " "), x.Port)
 	} else {
 		line("workload", true, "%s: StatefulSet %q, %s, %d MiB of %s each",
 			wl.Name, wl.StatefulSet, Count(wl.Replicas, "replica"), wl.VolumeMiB, wl.FileSystem)

@@ -109,9 +109,12 @@ type Setting struct {
 
 // Ordinal adds an error if there is no pod of an ordinal.
 func (s Setting) Ordinal(errs *FieldErrors, field string, ordinal int) {
-	if ordinal < s.Low || ordinal >= s.Low+s.Pods {
-		errs.Add(field, fmt.Sprintf("use %d to %d: there are %d replicas at this step", s.Low, s.Low+s.Pods-1, s.Pods),
-			"%d is out of range", ordinal)
+	switch {
+	case s.Pods < 1:
+		errs.Add(field, "scale up before it", "there is no pod at this step")
+	case ordinal < s.Low || ordinal >= s.Low+s.Pods:
+		errs.Add(field, fmt.Sprintf("use %d to %d, with %s at this step", s.Low, s.Low+s.Pods-1,
+			Count(s.Pods, "replica")), "%d is out of range", ordinal)
 	}
 }
 

@@ -416,7 +416,7 @@ func (v *validator) options(w Workload) {
 	}
 	v.Range("workload.partition", w.Partition, 0, MaxOrdinal)
 	v.Range("workload.maxUnavailable", w.MaxUnavailable, 0, MaxReplicas)
-	v.Range("workload.minAvailable", w.MinAvailable, 0, w.Replicas)
+	v.Range("workload.minAvailable", w.MinAvailable, 0, max(w.Replicas, 0))
 	v.Range("workload.minReadySeconds", w.MinReadySeconds, 0, MaxMinReadySeconds)
 	v.Range("workload.start", w.Start, 0, MaxOrdinal)
 	v.OneOf("workload.whenDeleted", "policy", cmp.Or(w.WhenDeleted, PolicyRetain), PolicyDelete, PolicyRetain)

@@ -44,7 +44,7 @@ the ClusterRole that the plan needs on an existing cluster.`,
 				return err
 			}
 			if err := trial.Validate(trial.AllParts(), p); err != nil {
-				return badArguments("the plan is not legal:\n%w", err)
+				return illegal("the plan is not legal:", err)
 			}
 			if err := f.cluster.access.check(); err != nil {
 				return err
@@ -116,8 +116,6 @@ func writePlan(w io.Writer, p plan.Plan, output string) error {
 // maxPlanFile bounds how much is read: the file may be an endless device.
 const maxPlanFile = 8 << 20
 
-const noManifests = "the manifests cannot be carried out:"
-
 func newPlanImport() *cobra.Command {
 	var output string
 	var around trial.Around
@@ -166,10 +164,10 @@ func importPlan(manifests []byte, around trial.Around) (plan.Plan, error) {
 	around.Seed = seed
 	p, err := trial.ImportMesh(trial.AllParts(), manifests, around)
 	if err != nil {
-		return plan.Plan{}, illegal(noManifests, err)
+		return plan.Plan{}, illegal("the manifests cannot be carried out:", err)
 	}
 	if err := trial.Validate(trial.AllParts(), p); err != nil {
-		return plan.Plan{}, badArguments("the plan of the manifests is not legal:\n%w", err)
+		return plan.Plan{}, illegal("the plan of the manifests is not legal:", err)
 	}
 	return p, nil
 }
@@ -180,10 +178,7 @@ func illegal(what string, err error) error {
 	if !errors.As(err, &fields) {
 		return badArguments("%w", err)
 	}
-	for _, e := range fields {
-		what += "\n  " + e.Field + ": " + e.Detail
-	}
-	return badArguments("%s", what)
+	return badArguments("%s%s", what, fields.Lines())
 }
 
 // readFile reads a file; "-" is the standard input.
@@ -191,23 +186,28 @@ func readFile(stdin io.Reader, name string) ([]byte, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			var reason *fs.PathError
-			if errors.As(err, &reason) {
-				err = reason.Err // The message already quotes the name.
-			}
-			return nil, badArguments("%q: %w", name, err)
+			return nil, badArguments("%q: %w", name, withoutPath(err))
 		}
 		defer file.Close() //nolint:errcheck // It was only read.
 		stdin = file
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, maxPlanFile+1))
 	if err != nil {
-		return nil, badArguments("read %q: %w", name, err)
+		return nil, badArguments("%q: %w", name, withoutPath(err))
 	}
 	if len(data) > maxPlanFile {
-		return nil, badArguments("read %q: it is longer than %d bytes", name, maxPlanFile)
+		return nil, badArguments("%q: it is longer than %d MiB", name, maxPlanFile>>20)
 	}
 	return data, nil
+}
+
+// withoutPath returns why a file could not be used, for a message that quotes its name.
+func withoutPath(err error) error {
+	var reason *fs.PathError
+	if errors.As(err, &reason) {
+		return reason.Err
+	}
+	return err
 }
 
 // readPlan reads a plan, or imports Chaos Mesh manifests with the seed.
@@ -222,7 +222,7 @@ func readPlan(name string, seed uint64) (plan.Plan, error) {
 	}
 	p, err := trial.ReadPlan(trial.AllParts(), data, trial.Around{Seed: drawn})
 	if err != nil {
-		return plan.Plan{}, badArguments("--plan %q: %w", name, illegal(noManifests, err))
+		return plan.Plan{}, badArguments("--plan %q: %w", name, illegal("the plan is not legal:", err))
 	}
 	if seed != 0 && p.Seed != seed {
 		return plan.Plan{}, badArguments("--plan contains scenario and seed; give it alone")

@@ -118,6 +118,9 @@ func TestIllegalPlansTouchNothing(t *testing.T) {
 		if !strings.Contains(got.stderr, c.Field) || got.stdout != "" {
 			t.Errorf("%s: %q is not named, or there is output:\n%s\n%s", c.Name, c.Field, got.stderr, got.stdout)
 		}
+		if strings.Count(got.stderr, "not legal") > 1 || strings.Contains(got.stderr, "manifests cannot") {
+			t.Errorf("%s: a heading twice, or that of something else:\n%s", c.Name, got.stderr)
+		}
 		foreign := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 		if i := strings.IndexFunc(got.stderr, foreign); i >= 0 {
 			t.Errorf("%s: shows what a terminal would obey: %q", c.Name, got.stderr)

@@ -122,7 +122,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 				p.Scenario)
 		}
 		if err := f.run.validate(p); err != nil {
-			return badArguments("the plan of %s is not legal:\n%w", p.Scenario, err)
+			return illegal("the plan of "+p.Scenario+" is not legal:", err)
 		}
 		if err := p.Render(stderr); err != nil {
 			return fmt.Errorf("print plan: %w", err)

@@ -118,7 +118,7 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 
 func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {
 	if err := f.validate(p); err != nil {
-		return badArguments("the plan is not legal:\n%w", err)
+		return illegal("the plan is not legal:", err)
 	}
 	if err := f.check(); err != nil {
 		return err
@@ -228,7 +228,7 @@ func cannot(err error) error {
 	if !errors.As(err, &fields) {
 		return err // The cluster could not be asked, or there is no error.
 	}
-	return badArguments("the plan cannot be carried out:\n%w", err)
+	return illegal("the plan cannot be carried out:", err)
 }
 
 // concludeHurt reports a trial whose harness failed. It is judged anyway, but never succeeds.

@@ -1,8 +1,6 @@
 package chaosmesh
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/chaos-mesh/chaos-mesh/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -121,14 +118,14 @@ const (
 
 // Is reports whether data looks like a Chaos Mesh manifest rather than a plan.
 func Is(data []byte) bool {
-	var plan struct {
+	var head struct {
 		APIVersion string `json:"apiVersion"`
 		Schema     int    `json:"schema"`
 	}
-	if json.Unmarshal(data, &plan) == nil {
-		return plan.APIVersion != "" && plan.Schema == 0
+	if json.Unmarshal(data, &head) == nil {
+		return head.APIVersion != "" && head.Schema == 0
 	}
-	return slices.ContainsFunc(documents(data), func(doc []byte) bool {
+	return slices.ContainsFunc(plan.Documents(data, maxDocuments+1), func(doc []byte) bool {
 		var head struct {
 			APIVersion string `json:"apiVersion"`
 		}
@@ -136,30 +133,10 @@ func Is(data []byte) bool {
 	})
 }
 
-// documents splits YAML at its separators and drops documents that are empty or only comments.
-func documents(data []byte) [][]byte {
-	var docs [][]byte
-	reader := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for len(docs) <= maxDocuments {
-		doc, err := reader.Read()
-		if err != nil {
-			return docs // The only error is the end of data.
-		}
-		for line := range bytes.Lines(doc) {
-			line = bytes.TrimSpace(line)
-			if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
-				docs = append(docs, doc)
-				break
-			}
-		}
-	}
-	return docs
-}
-
 // Parse decodes manifests in YAML or JSON, one for each document. It returns all errors as plan.FieldErrors.
 func Parse(data []byte) ([]client.Object, error) {
 	var errs plan.FieldErrors
-	docs := documents(data)
+	docs := plan.Documents(data, maxDocuments+1)
 	switch {
 	case len(data) > maxBytes:
 		errs.Add("manifests", "split the file", "they are longer than %d bytes", maxBytes)

@@ -75,8 +75,55 @@ func describe(e *history.Event) string {
 		}
 		return fmt.Sprintf("kubelet of %s has %d of %d volumes of %s, %d operations failed", m.Node, m.Actual,
 			m.Desired, m.Plugin, m.Failed)
+	case e.Await != nil:
+		return fmt.Sprintf("step %d has waited for: %s", e.Await.Step, e.Await.What)
+	case e.Residue != nil:
+		r := e.Residue
+		return fmt.Sprintf("%s, %s the trial: %s that a fault can leave%s", cmp.Or(r.Node, "API server"), r.When,
+			plan.Count(len(r.Things), "thing"), because(r.Error))
+	case e.Member != nil:
+		return describeMember(e.Member)
+	case e.Promotion != nil:
+		p := e.Promotion
+		return fmt.Sprintf("promoter: %s%s%s%s", p.Act, plan.Given(" %s", p.Instance), plan.Given(", since %s", p.Why),
+			because(p.Error))
+	}
+	return describeUpgrade(e)
+}
+
+// describeUpgrade says what a fact of an upgrade is.
+func describeUpgrade(e *history.Event) string {
+	switch {
+	case e.Upgrade != nil:
+		edge := "begins"
+		if e.Upgrade.End {
+			edge = "ended"
+		}
+		return fmt.Sprintf("upgrade of %s to %s: %s %s%s", e.Upgrade.Node, e.Upgrade.To, e.Upgrade.Part, edge,
+			because(e.Upgrade.Error))
+	case e.EtcdData != nil:
+		health := "is not healthy"
+		if e.EtcdData.Healthy {
+			health = "is healthy"
+		}
+		return fmt.Sprintf("etcd of %s after kubeadm failed: %s, %s%s", e.EtcdData.Node, health,
+			plan.Count(len(e.EtcdData.Databases), "file"), because(e.EtcdData.Log))
+	case e.Version != nil:
+		return fmt.Sprintf("%s is %s", e.Version.Component, e.Version.Version)
 	}
 	return string(e.Kind)
+}
+
+func describeMember(m *history.Member) string {
+	if m.Error != "" {
+		return m.Instance + " could not be asked for its state" + because(m.Error)
+	}
+	takes := "takes no writes"
+	if m.Writable {
+		takes = "takes writes"
+	}
+	return fmt.Sprintf("%s %s%s%s", m.Instance, takes, plan.Given(", is %s", m.State),
+		plan.Given(", has transactions %s", m.Executed))
 }
 
 func describeInspection(i *history.Inspection) string {
@@ -106,6 +153,9 @@ func describeCall(c *history.CSI) string {
 
 func describeOp(o *history.Op) string {
 	what := fmt.Sprintf("client %d: %s of seq %d", o.Client, o.F, o.Seq)
+	if o.Txn != nil {
+		what = fmt.Sprintf("client %d: transaction %d, %s,", o.Client, o.Number, o.Txn.Level)
+	}
 	switch {
 	case o.Stage == history.StageInvoke:
 		return what + " sent to " + o.Instance

@@ -22,7 +22,7 @@ type page struct {
 	title string // Of the section that was begun and has no line yet.
 }
 
-// clean makes text from anywhere fit for a terminal and for XML: line breaks and tabs become spaces, and whatever does
+// clean makes text from anywhere fit for a terminal and for XML: line breaks become semicolons, tabs spaces, and what does
 // not print (control characters, the escapes of ANSI, marks that turn the writing direction, broken UTF-8) becomes its
 // number.
 func clean(s string) string {
@@ -31,10 +31,13 @@ func clean(s string) string {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s {
+	s = strings.TrimRight(s, "\n")
+	for i, r := range s {
 		switch {
 		case harmless(r):
 			b.WriteRune(r)
+		case r == '\n' && i > 0 && !strings.ContainsRune(":;,.\n", rune(s[i-1])): // Lines of an error.
+			b.WriteString("; ")
 		case r == '\n' || r == '\t' || r == '\r':
 			b.WriteByte(' ')
 		default:

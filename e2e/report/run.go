@@ -56,7 +56,7 @@ func About(j Judged) []Item {
 	}
 	var versions []string
 	for _, k := range slices.Sorted(maps.Keys(r.Versions)) {
-		versions = append(versions, k+" "+r.Versions[k])
+		versions = append(versions, set(r.Versions[k] != "", "%s %s", k, r.Versions[k]))
 	}
 	versions = append(versions, set(r.NodeImageSource != "", "node image source %s", r.NodeImageSource))
 	recorded := "empty"

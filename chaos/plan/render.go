@@ -98,8 +98,8 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("bounds", true, "ready in %s, settled in %s, blind for at most %s%s", bounds.Ready, bounds.Settle,
 		bounds.BlindGap, end)
 	line("", bounds.Failover > 0, "a fault keeps the group from taking writes for at most %s", bounds.Failover)
-	line("", !wl.Light, "at least %d inserts for %s,", bounds.MinOps, whose)
-	line("", !wl.Light, "at least %d operations before, during and after each fault", bounds.MinAround)
+	line("", !wl.Light, "at least %s for %s,", Count(bounds.MinOps, "insert"), whose)
+	line("", !wl.Light, "at least %s before, during and after each fault", Count(bounds.MinAround, "operation"))
 	b.WriteString("  steps\n")
 	p.renderSequence(b, p.Steps, n, "")
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seatrial/seatrial/chaos/await"
@@ -61,6 +62,9 @@ func Open(ctx context.Context, text string) (*Bucket, error) {
 	}
 	if u.Scheme+"://" != Scheme || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return nil, fmt.Errorf("%q is no place in a bucket: use s3://BUCKET/PREFIX?endpoint=URL", text)
+	}
+	if err := s3utils.CheckValidBucketName(u.Host); err != nil {
+		return nil, fmt.Errorf("%q: %w", u.Host, err)
 	}
 	at := cmp.Or(query.Get("endpoint"), os.Getenv("AWS_ENDPOINT_URL"), "https://s3.amazonaws.com")
 	end, err := url.Parse(at)

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seatrial/seatrial/clusters/durable"
@@ -121,8 +122,19 @@ func pointLatest(root, target string) error {
 
 // Open returns the run directory at path, which must hold a history.
 func Open(path string) (*Dir, error) {
-	if _, err := os.Stat(filepath.Join(path, HistoryFile)); err != nil {
-		return nil, fmt.Errorf("open run directory %q: it holds no %s: %w", path, HistoryFile, err)
+	at := path // In an error; the history's name adds something only where there is a directory.
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		at = filepath.Join(path, HistoryFile)
+		_, err = os.Stat(at)
+	} else if err == nil {
+		err = syscall.ENOTDIR
+	}
+	if reason, ok := errors.AsType[*fs.PathError](err); ok {
+		err = reason.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open run directory: %q: %w", at, err)
 	}
 	return &Dir{path: path}, nil
 }

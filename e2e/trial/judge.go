@@ -27,6 +27,10 @@ func Judge(dir *rundir.Dir, checks []check.Check) (report.Judged, error) {
 	if err := dir.ReadJSON(rundir.RunFile, &j.Run); err != nil {
 		return j, err
 	}
+	if known := report.RunSchemaVersion; j.Run.Schema > known {
+		return j, fmt.Errorf("%s has schema %d, and this program knows up to %d: judge it with a newer one",
+			rundir.RunFile, j.Run.Schema, known)
+	}
 	h, err := dir.ReadHistory()
 	if err != nil {
 		return j, err

@@ -21,7 +21,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/e2e/explain"
 	"github.com/seatrial/seatrial/e2e/report"
-	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -102,13 +101,13 @@ func (f *explainFlags) check(cmd *cobra.Command, args []string) error {
 
 // saved explains a run directory.
 func (f *explainFlags) saved(path string) (explained, error) {
-	dir, err := rundir.Open(path)
+	dir, err := openRun(path)
 	if err != nil {
-		return explained{}, badArguments("%w; give the path of a run directory, for example runs/latest", err)
+		return explained{}, err
 	}
 	h, err := dir.ReadHistory()
 	if err != nil {
-		return explained{}, fmt.Errorf("explain %q: %w", path, err)
+		return explained{}, badArguments("RUNDIR %q: %w", path, err)
 	}
 	w := world.New(h)
 	moment, err := f.moment(w)

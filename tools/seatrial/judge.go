@@ -109,11 +109,23 @@ func warn(w io.Writer, j report.Judged) {
 }
 
 func load(path string) (report.Judged, error) {
+	dir, err := openRun(path)
+	if err != nil {
+		return report.Judged{}, err
+	}
+	j, err := trial.Judge(dir, trial.AllParts().Checks)
+	if err != nil {
+		return j, badArguments("RUNDIR %q: %w", path, err)
+	}
+	return j, nil
+}
+
+func openRun(path string) (*rundir.Dir, error) {
 	dir, err := rundir.Open(path)
 	if err != nil {
-		return report.Judged{}, badArguments("%w; give the path of a run directory, for example runs/latest", err)
+		return nil, badArguments("%w; give the path of a run directory, for example runs/latest", err)
 	}
-	return trial.Judge(dir, trial.AllParts().Checks)
+	return dir, nil
 }
 
 // writeJudged prints a run; its name is its directory.

@@ -120,6 +120,9 @@ func newList() *cobra.Command {
 				return badArguments("%q cannot be listed%s; give %s", args[0], didYouMean(args[0], kinds()), what)
 			}
 			list = slices.DeleteFunc(list, func(e entry) bool { return !wanted(e) })
+			if filter != "" && len(list) == 0 {
+				say(cmd.ErrOrStderr(), "--label-filter %q selects none of the %s", filter, args[0])
+			}
 			if output == "markdown" {
 				return writeMarkdown(w, args[0], list)
 			}
@@ -215,12 +218,12 @@ func newDescribe() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, ok := entries(singular[args[0]])
 			if !ok {
-				return badArguments("%q cannot be described; give %s", args[0], what)
+				return badArguments("%q cannot be described%s; give %s", args[0], didYouMean(args[0], names), what)
 			}
 			i := slices.IndexFunc(list, func(e entry) bool { return e.Name == args[1] })
 			if i < 0 {
-				return badArguments("%s %q is not known%s", args[0], args[1],
-					didYouMean(args[1], namesOf(singular[args[0]])))
+				return badArguments("%s %q is not known%s; see `seatrial list %s`", args[0], args[1],
+					didYouMean(args[1], namesOf(singular[args[0]])), singular[args[0]])
 			}
 			return writeAs(cmd.OutOrStdout(), output, list[i], args[1:], func() error {
 				return describe(cmd.OutOrStdout(), args[0], list[i])

@@ -127,6 +127,11 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"list", "-o", "markdown"}, "output markdown is of one kind"},
 		{[]string{"setup", "--yes", "--no-host-changes"}, "--yes and --no-host-changes exclude each other"},
 		{[]string{"describe", "fault", "kubelet-kil"}, `did you mean "kubelet-kill"?`},
+		{[]string{"describe", "fault", "x"}, "fault \"x\" is not known; see `seatrial list faults`"},
+		{[]string{"describe", "faults", "kubelet-kill"}, `"faults" cannot be described; did you mean "fault"?`},
+		{[]string{"nightly", "--store", "s3://b/p?endpoint=http://127.0.0.1:1"},
+			`--store: "b": Bucket name cannot be shorter than 3 characters`},
+		{[]string{"judge", "/dev/null"}, `open run directory: "/dev/null": not a directory; give the path of a run`},
 		{[]string{"plan", "smoke", "-o", "toml"}, `--output is "toml": give text`},
 	}
 	for _, tt := range tests {

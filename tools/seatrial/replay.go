@@ -63,12 +63,12 @@ type saved struct {
 
 // readSaved reads a run. The plan is that of the history: it is what was run.
 func readSaved(path string) (s saved, err error) {
-	dir, err := rundir.Open(path)
+	dir, err := openRun(path)
 	if err != nil {
-		return s, badArguments("%w; give the path of a run directory, for example runs/latest", err)
+		return s, err
 	}
 	if s.history, err = dir.ReadHistory(); err != nil {
-		return s, err
+		return s, badArguments("RUNDIR %q: %w", path, err)
 	}
 	for _, e := range s.history.Events {
 		if e.Kind != history.KindPlan {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBadRunDirectories: what cannot be judged is refused, and the directory is named.
+func TestBadRunDirectories(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string // What is put in the place of a file of the run; empty removes it.
+		judge      string // What judge says, and explain and replay.
+		others     string
+	}{
+		"no history":      {"history.jsonl.zst", "", `history.jsonl.zst": no such file or directory; give the`, "give the"},
+		"another history": {"history.jsonl.zst", "no zstd", "magic number", "magic number"},
+		"no run":          {"run.json", "", "run.json: no such file or directory", ""},
+		"a newer run":     {"run.json", `{"schema": 2}`, "run.json has schema 2, and this program knows up to 1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(recordedFail)); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, c.file)
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			if c.text != "" {
+				if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			says := map[string]string{"judge": c.judge, "report": c.judge}
+			if c.others != "" {
+				says["explain"], says["replay"] = c.others, c.others
+			}
+			for command, want := range says {
+				got := ask(t, command, dir)
+				if got.code != exitArguments || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, dir) {
+					t.Errorf("%s: code %d, %q", command, got.code, got.stderr)
+				}
+			}
+		})
+	}
+}

@@ -158,9 +158,11 @@ func (c command) do(ctx context.Context) (offline.Answer, error) {
 		made, err := sidecars.Ensure(ctx, c.cache, c.progress)
 		return offline.Answer{Sidecars: &made}, err
 	case "pin":
-		return offline.Answer{}, errors.Join(
-			nodeimage.Pin(ctx, c.args[0], "tools/offline/nodeimage/pins", offline.ReleasesFile),
-			sidecars.Pin(ctx, "tools/offline/sidecars/pins"))
+		err := nodeimage.Pin(ctx, c.args[0], "tools/offline/nodeimage/pins", offline.ReleasesFile)
+		if err == nil {
+			err = sidecars.Pin(ctx, "tools/offline/sidecars/pins")
+		}
+		return offline.Answer{}, err
 	}
 	return offline.Answer{Engine: &found}, err
 }

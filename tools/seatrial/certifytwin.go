@@ -78,6 +78,9 @@ type twinned struct {
 }
 
 func (f *twinFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := f.cluster.check(); err != nil {
+		return err
+	}
 	r, _, name, err := f.original.read(ctx, "read", stderr)
 	if err != nil {
 		return err

@@ -39,6 +39,8 @@ there are some, keep trying.`,
 			switch {
 			case all && (run != "" || one != "" || dir != ""):
 				return badArguments("--all covers every run on every cluster; omit the other flags")
+			case one != "" && access.given():
+				return badArguments("--cluster is for a kind cluster; omit it with --kubeconfig and --context")
 			case run != "" && dir != "":
 				return badArguments("--journal already names the run; omit --run")
 			case dir != "":

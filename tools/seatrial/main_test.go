@@ -56,6 +56,8 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"serve", "--port", "70000"}, `--port is "70000": use a whole number from 0 to 65535`},
 		{[]string{"plan", "import", "f", "--machine", "a=b"}, `--machine is "a=b": use a whole number`},
 		{[]string{"run", "smoke", "-n", "shop"}, "--namespace is for a cluster named by --kubeconfig or --context"},
+		{[]string{"heal", "--kubeconfig", config, "--cluster", "c"}, "--cluster is for a kind cluster; omit it with"},
+		{[]string{"certify", "twin", "--kubeconfig", config, "--cluster", "A B"}, `"A B" is no name for a cluster`},
 		{[]string{"heal", "--agent-image", "x"}, "--agent-image is for a cluster named by"},
 		{[]string{"clean", "--node-selector", "a"}, "--node-selector is for a cluster named by"},
 		{[]string{"plan", "smoke", "--node-selector", "a"}, "--node-selector is for a cluster named by"},

@@ -260,9 +260,12 @@ func ParsePublicKey(data []byte) (key *Key, err error) {
 		}
 	}()
 	if block, _ := pem.Decode(data); block != nil {
+		if strings.Contains(block.Type, "PRIVATE KEY") {
+			return nil, errors.New("it is a private key; give the public one, which ends in .pub")
+		}
 		public, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("PEM %q holds no public key; give the public key of the signer", block.Type)
 		}
 		return publicKey(public)
 	}

@@ -181,6 +181,12 @@ func TestBadKeys(t *testing.T) {
 			t.Errorf("%q is a public key", bad)
 		}
 	}
+	for name, private := range all {
+		_, err := ParsePublicKey(private)
+		if err == nil || !strings.Contains(err.Error(), "it is a private key; give the public one") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // TestEveryFlippedBitIsRejected, one in each byte of the file.

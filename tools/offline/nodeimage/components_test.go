@@ -126,6 +126,20 @@ func TestPublishedImageIsKinds(t *testing.T) {
 	}
 }
 
+// TestPinElsewhere is refused before anything is asked for or written, whatever the version.
+func TestPinElsewhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, version := range []string{offline.DefaultKubernetesVersion, "v1.99.0"} {
+		err := Pin(t.Context(), version, "pins", "releases.json")
+		if err == nil || !strings.Contains(err.Error(), "run it at the root of the source tree") {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+	if made, err := os.ReadDir("."); err != nil || len(made) > 0 {
+		t.Errorf("it made %v, %v", made, err)
+	}
+}
+
 func TestGuestsShareAPin(t *testing.T) {
 	r, err := releaseOf(DefaultVersion)
 	if err != nil {

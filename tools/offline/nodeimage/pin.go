@@ -20,12 +20,12 @@ import (
 // Pin writes the pinned modules of a Kubernetes version below pinsDir, as gobuild.WritePins does. A version that is not
 // in the list of releases is added to the file list.
 func Pin(ctx context.Context, kubernetes, pinsDir, list string) error {
-	if r, err := releaseOf(kubernetes); err == nil {
-		return gobuild.WritePins(ctx, pinsDir, ownFiles, components(r))
-	}
 	data, err := os.ReadFile(list)
 	if err != nil {
 		return &offline.BadFileError{Text: "run it at the root of the source tree: " + err.Error()}
+	}
+	if r, err := releaseOf(kubernetes); err == nil {
+		return gobuild.WritePins(ctx, pinsDir, ownFiles, components(r))
 	}
 	var all []offline.Release
 	if err := json.Unmarshal(data, &all); err != nil {

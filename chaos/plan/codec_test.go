@@ -43,7 +43,7 @@ func TestDecodeReadsYAML(t *testing.T) {
 		t.Errorf("plan (-want +got):\n%s", d)
 	}
 	for text, want := range map[string]string{
-		"schema: 1\nschema: 1\n":      `plan: cannot be read: yaml: line 2: key "schema" already set in map; write YAML or JSON`,
+		"schema: 1\nschema: 1\n":      `plan: cannot be read: yaml: line 2: key "schema" already set in map`,
 		"# only a comment\n---\n":     "plan: is empty; write YAML or JSON",
 		"schema: 1\n---\nschema: 1\n": "plan: there is more after ---; leave one document of YAML",
 		"steps: [{n: 1}]":             "steps[0].n: without quotes is read as false; put it in quotes",

@@ -136,8 +136,8 @@ func access(file, name string) (string, []byte, error) {
 			what = "there is no current context in the kubeconfig"
 		}
 		known := strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
-		return name, nil, fmt.Errorf("%s (%s), which has: %s: %w", what,
-			strings.Join(rules.GetLoadingPrecedence(), ", "), cmp.Or(known, "none"), clusters.ErrNotFound)
+		return name, nil, fmt.Errorf("%w: %s (%s), which has: %s", clusters.ErrNotFound, what,
+			strings.Join(rules.GetLoadingPrecedence(), ", "), cmp.Or(known, "none"))
 	}
 	raw.CurrentContext = name
 	if err := clientcmdapi.MinifyConfig(raw); err != nil {

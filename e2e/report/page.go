@@ -22,9 +22,9 @@ type page struct {
 	title string // Of the section that was begun and has no line yet.
 }
 
-// clean makes text from anywhere fit for a terminal and for XML: line breaks become semicolons, tabs spaces, and what does
-// not print (control characters, the escapes of ANSI, marks that turn the writing direction, broken UTF-8) becomes its
-// number.
+// clean makes text from anywhere fit for a terminal and for XML: line breaks become semicolons, tabs become spaces, and
+// whatever does not print (control characters, the escapes of ANSI, marks that turn the writing direction, broken
+// UTF-8) becomes its number.
 func clean(s string) string {
 	harmless := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
 	if strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {

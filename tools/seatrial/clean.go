@@ -73,14 +73,14 @@ func quiet(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// maker finds the engine, without making one, and returns what lists and deletes clusters. Where no engine runs there is
-// nothing of ours.
+// maker finds the engine, without making one, and returns what lists and deletes clusters. Where no engine runs, there
+// is nothing of ours.
 func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	found, err := offline.Tool{Progress: out, Log: quiet(out)}.FindEngine(ctx)
 	var none *offline.NotFoundError
 	switch {
 	case errors.As(err, &none) && none.Mute:
-		return nil, false, fmt.Errorf("nothing was touched: whether there is a cluster is not known: %w", err)
+		return nil, false, fmt.Errorf("whether there is a cluster is not known: %w", err)
 	case errors.As(err, &none):
 		say(out, "no container engine is running, so there is no cluster: %v", err)
 		return nil, false, nil

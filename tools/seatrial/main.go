@@ -76,7 +76,7 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 	go func() {
 		select {
 		case s := <-signals:
-			fmt.Fprintf(stderr, "\n%s: ending; faults that are active are healed first, a second signal exits at once\n", s)
+			fmt.Fprintf(stderr, "\n%s: ending; active faults are healed first, a second signal exits at once\n", s)
 			cancel(fmt.Errorf("stopped by signal: %s", s))
 		case <-done:
 			return

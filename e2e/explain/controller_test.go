@@ -42,6 +42,7 @@ func deeds(h history.History, until history.Time) []did {
 			Count    int
 		}
 		if json.Unmarshal(e.Object.Raw, &n) != nil || n.Involved.Kind != "StatefulSet" ||
+			strings.Contains(n.Message, " Claim ") || // Also made anew for a pod that is there.
 			!strings.Contains(n.Message, " Pod "+n.Involved.Name+"-") || n.Count <= counts[e.Object.UID] {
 			continue
 		}

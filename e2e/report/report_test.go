@@ -91,6 +91,24 @@ func text(t testing.TB, x report.Judged, o report.Options) string {
 	return b.String()
 }
 
+func TestCommandThatReproduces(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string]string{
+		"seatrial run smoke --seed 42":                             "run smoke --keep",
+		"seatrial reproduce smoke --seed 42":                       "reproduce smoke --times 5",
+		"seatrial run --plan p.yaml":                               "run --plan p.yaml",
+		"seatrial run smoke --workload=w.yaml --seed 42":           "run smoke --workload=w.yaml",
+		"seatrial run smoke --kubeconfig k --seed 42":              "run smoke --kubeconfig k",
+		"seatrial run smoke --context c --yes-context c --seed 42": "run smoke --context c --yes-context c --seed 42",
+	} {
+		x := judged(historytest.Smoke().History())
+		x.Run.CommandLine = append([]string{"/usr/bin/seatrial"}, strings.Fields(args)...)
+		if got := report.Summarize(x).Command; got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

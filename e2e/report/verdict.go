@@ -150,19 +150,27 @@ func (s *story) firstFinding() (check.Finding, bool) {
 }
 
 // reproduce is the command that carries out the same plan again. Scenario and seed do not give a plan that was read
-// from a file, or for a workload or a case; then it is the command line of the run.
+// from a file, or for a workload or a case, nor the cluster that it was for; then it is the command line of the run.
 func (s *story) reproduce() string {
-	for _, arg := range s.Run.CommandLine {
+	has := map[string]bool{} // The flags of the command line.
+	command := "seatrial"
+	for i, arg := range s.Run.CommandLine {
 		flag, _, _ := strings.Cut(arg, "=")
-		if flag == "--case" || flag == "--plan" || flag == "--workload" {
-			command := "seatrial"
-			for _, arg := range s.Run.CommandLine[1:] {
-				command += " " + quote(arg)
-			}
-			return command
+		has[flag] = true
+		if i > 0 {
+			command += " " + quote(arg)
 		}
 	}
 	scenario, seed := s.name()
+	if has["--plan"] {
+		return command
+	}
+	if has["--case"] || has["--workload"] || has["--kubeconfig"] || has["--context"] {
+		if !has["--seed"] {
+			command += fmt.Sprintf(" --seed %d", seed)
+		}
+		return command
+	}
 	if scenario == "" {
 		return "not known: neither the history nor run.json names a scenario"
 	}

@@ -1,10 +1,13 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,15 +71,16 @@ const unmarkEvery, unmarkBound = 500 * time.Millisecond, 20 * time.Second
 func Unmark(ctx context.Context, kube kubernetes.Interface, only undo.Only, resources ...string) (did []string,
 	err error,
 ) {
-	for _, resource := range resources {
-		what := "marks to be removed from " + resource
-		err = errors.Join(err, await.Until(ctx, what, unmarkEvery, unmarkBound,
-			func(ctx context.Context) (bool, string, error) {
-				now, err := undo.Unmark(ctx, API(kube), only, resource)
-				did = append(did, now...)
-				return err == nil, "", err
-			}))
-	}
+	left := slices.Clone(resources)
+	what := "marks to be removed from " + strings.Join(left, ", ")
+	err = await.Until(ctx, what, unmarkEvery, unmarkBound, func(ctx context.Context) (_ bool, _ string, failed error) {
+		left = slices.DeleteFunc(left, func(resource string) bool {
+			now, err := undo.Unmark(ctx, API(kube), only, resource)
+			did, failed = append(did, now...), cmp.Or(failed, err)
+			return err == nil
+		})
+		return len(left) == 0, "", failed
+	})
 	return did, err
 }
 

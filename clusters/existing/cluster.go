@@ -138,9 +138,6 @@ func roleOf(n corev1.Node) clusters.Role {
 
 // join installs the agent on all nodes and finds out what they can do.
 func (c *Cluster) join(ctx context.Context) error {
-	if err := c.listNodes(ctx); err != nil {
-		return err
-	}
 	if err := c.makeNamespace(ctx); err != nil {
 		return err
 	}

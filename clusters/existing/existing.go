@@ -112,6 +112,9 @@ func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 		return fail(err)
 	}
 	c.config, c.kube, c.exec = config, kube, c.execInto
+	if err := c.listNodes(ctx); err != nil { // Nothing was made that Close would have to wait for.
+		return fail(err)
+	}
 	if err := c.join(ctx); err != nil {
 		return fail(errors.Join(err, c.Close(ctx)))
 	}

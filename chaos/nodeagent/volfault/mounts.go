@@ -61,6 +61,23 @@ func Find(pv string) (Volume, error) {
 	return v, nil
 }
 
+// alone returns an error if the volume is a directory of a file system that holds more, such as the node's own or
+// another volume: damage would hit that too.
+func (v Volume) alone() error {
+	for _, m := range v.Mounts {
+		within := strings.TrimSuffix(m.Path, "/") + "/"
+		holds := slices.ContainsFunc(v.Mounts, func(own Mount) bool {
+			return bears(own.Path, v.PV) && strings.HasPrefix(own.Path, within)
+		})
+		others := strings.Contains(m.Path, "/volumes/") && !strings.Contains(within, "/"+v.PV+"/")
+		if holds || others {
+			return fmt.Errorf("volume %q has no file system of its own: that of %s is at %q too, and would be damaged; "+
+				"use a volume that is a whole disk or partition", v.PV, v.Source, m.Path)
+		}
+	}
+	return nil
+}
+
 // volumeOf returns the mounts of a device, if any.
 func volumeOf(mounts []*mountinfo.Info, dev string) Volume {
 	v := Volume{Device: dev}

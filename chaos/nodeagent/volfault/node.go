@@ -48,7 +48,10 @@ func (n *Node) Inflict(ctx context.Context, kind Kind, owner undo.Owner, file st
 	defer func() { err = errors.Join(err, unlock()) }()
 	volumes := make([]Volume, len(pvs))
 	for i, pv := range pvs {
-		if volumes[i], err = Find(pv); err != nil {
+		if volumes[i], err = Find(pv); err == nil {
+			err = volumes[i].alone()
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

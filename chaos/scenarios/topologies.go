@@ -20,7 +20,8 @@ type trouble struct {
 }
 
 // groupTroubles are those of every topology. The first instance is the first primary, and must be it when a fault is to
-// hurt the primary; where each takes writes, it is a member like the others. Each is on a node of its own, so that a fault of a node concerns one.
+// hurt the primary; where each takes writes, it is a member like the others. Each is on a node of its own, so that a
+// fault of a node concerns one.
 //
 // A promoter refuses to replace an asynchronous primary unless it is shown to have ended, which nobody can show whose
 // node is away. It goes on alone, or comes back: nothing that needs another primary is demanded during its fault.

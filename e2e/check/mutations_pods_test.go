@@ -216,7 +216,9 @@ func identityMutations() []mutation {
 		return e.Kind == history.KindProcess && e.Process.Node == "worker2" && e.Process.Action == history.ProcessGone
 	}
 	lives := func(until float64) func([]history.Event) []history.Event {
-		return onDisk(edit(itsEnd, func(e *history.Event) { e.Span = history.Between(historytest.At(until-0.2), historytest.At(until)) }))
+		return onDisk(edit(itsEnd, func(e *history.Event) {
+			e.Span = history.Between(historytest.At(until-0.2), historytest.At(until))
+		}))
 	}
 	stranger := func(t *historytest.Trial) {
 		t.PV("pvc-9", "data-other-0", "ReadWriteOnce", 1)

@@ -71,8 +71,8 @@ func (v Volume) alone() error {
 		})
 		others := strings.Contains(m.Path, "/volumes/") && !strings.Contains(within, "/"+v.PV+"/")
 		if holds || others {
-			return fmt.Errorf("volume %q has no file system of its own: that of %s is at %q too, and would be damaged; "+
-				"use a volume that is a whole disk or partition", v.PV, v.Source, m.Path)
+			return fmt.Errorf("volume %q has no file system of its own: that of %s is at %q too, and would be damaged"+
+				"; use a volume that is a whole disk or partition", v.PV, v.Source, m.Path)
 		}
 	}
 	return nil

@@ -26,8 +26,9 @@ import (
 
 // explainFlags are the flags of explain.
 type explainFlags struct {
-	at, set, kubeconfig, output string
-	bound                       time.Duration
+	at, set, output string
+	access          accessFlags
+	bound           time.Duration
 }
 
 // explained is what explain prints with -o json.
@@ -69,8 +70,10 @@ The exit code does not depend on what is found.`,
 		"+45s (default: the end of the load, or of the history)")
 	cmd.Flags().DurationVar(&f.bound, "bound", explain.DefaultBound, "how long nothing must move to be called stuck")
 	cmd.Flags().StringVar(&f.set, "statefulset", "", "NAMESPACE/NAME of a StatefulSet of a cluster, instead of RUNDIR")
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
-		"kubeconfig of the cluster, with --statefulset (default: $KUBECONFIG, or ~/.kube/config)")
+	f.access.registerContext(cmd)
+	cmd.Flag("kubeconfig").Usage = "kubeconfig of the cluster, with --statefulset (default: $KUBECONFIG, or " +
+		"~/.kube/config)"
+	cmd.Flag("context").Usage = "context of the cluster, with --statefulset (default: the current one)"
 	outputFlag(cmd, &f.output, "StatefulSets")
 	cmd.ValidArgsFunction = completeRuns
 	return cmd
@@ -82,8 +85,8 @@ func (f *explainFlags) check(cmd *cobra.Command, args []string) error {
 		return badArguments("--bound %s is no time in which something could move; give for example 5s", f.bound)
 	}
 	if f.set == "" {
-		if f.kubeconfig != "" {
-			return badArguments("--kubeconfig is for a cluster; give --statefulset NAMESPACE/NAME with it")
+		if f.access.given() {
+			return badArguments("--kubeconfig and --context are for a cluster; give --statefulset NAMESPACE/NAME, too")
 		}
 		return exactly("RUNDIR")(cmd, args)
 	}
@@ -185,7 +188,7 @@ func (f *explainFlags) live(ctx context.Context) (explained, error) {
 	if err != nil {
 		return explained{}, err
 	}
-	config, err := clientConfig(f.kubeconfig, "")
+	config, err := clientConfig(f.access.kubeconfig, f.access.context)
 	if err != nil {
 		return explained{}, err
 	}

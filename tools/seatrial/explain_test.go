@@ -35,6 +35,7 @@ func TestExplainBadArguments(t *testing.T) {
 		{[]string{"explain", recordedFail, "-o", "toml"}, `--output is "toml": give text`},
 		{[]string{"explain", recordedFail, "--bound", "0s"}, "--bound 0s"},
 		{[]string{"explain", recordedFail, "--kubeconfig", "x"}, "give --statefulset"},
+		{[]string{"explain", recordedFail, "--context", "x"}, "give --statefulset"},
 		{[]string{"explain", recordedFail, "--statefulset", "a/b"}, "give one"},
 		{[]string{"explain", "--statefulset", "mysql"}, "give NAMESPACE/NAME"},
 		{[]string{"explain", "--statefulset", "a/b/c"}, "give NAMESPACE/NAME"},

@@ -115,8 +115,11 @@ func Documents(data []byte, most int) [][]byte {
 	reader := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for len(docs) < most {
 		doc, err := reader.Read()
-		if err != nil {
-			return docs // The only error is the end of data.
+		switch {
+		case errors.Is(err, io.EOF):
+			return docs
+		case err != nil: // It takes no separator with a document behind it on its line; the parser does.
+			return append(docs, data)
 		}
 		for line := range bytes.Lines(doc) {
 			line = bytes.TrimSpace(line)

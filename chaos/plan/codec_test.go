@@ -46,6 +46,7 @@ func TestDecodeReadsYAML(t *testing.T) {
 		"schema: 1\nschema: 1\n":      `plan: cannot be read: yaml: line 2: key "schema" already set in map`,
 		"# only a comment\n---\n":     "plan: is empty; write YAML or JSON",
 		"schema: 1\n---\nschema: 1\n": "plan: there is more after ---; leave one document of YAML",
+		"--- {durration: 1}":          "durration: there is no such field",
 		"steps: [{n: 1}]":             "steps[0].n: without quotes is read as false; put it in quotes",
 		"steps: [{durration: 1s}]":    "steps[0].durration: there is no such field",
 		"workers: two":                `workers: is "two"; use a whole number`,

@@ -93,13 +93,18 @@ func text(t testing.TB, x report.Judged, o report.Options) string {
 
 func TestCommandThatReproduces(t *testing.T) {
 	t.Parallel()
-	for want, args := range map[string]string{
-		"seatrial run smoke --seed 42":                             "run smoke --keep",
-		"seatrial reproduce smoke --seed 42":                       "reproduce smoke --times 5",
-		"seatrial run --plan p.yaml":                               "run --plan p.yaml",
-		"seatrial run smoke --workload=w.yaml --seed 42":           "run smoke --workload=w.yaml",
-		"seatrial run smoke --kubeconfig k --seed 42":              "run smoke --kubeconfig k",
-		"seatrial run smoke --context c --yes-context c --seed 42": "run smoke --context c --yes-context c --seed 42",
+	for args, want := range map[string]string{
+		"run smoke --keep":                   "seatrial run smoke --seed 42",
+		"reproduce smoke --times 5":          "seatrial reproduce smoke --seed 42",
+		"run --plan p.yaml":                  "seatrial run --plan p.yaml",
+		"run smoke --workload=w.yaml":        "seatrial run smoke --workload=w.yaml --seed 42",
+		"run smoke --kubeconfig k --runs d":  "seatrial run smoke --seed 42 --kubeconfig k",
+		"run smoke --context=c --seed 42":    "seatrial run smoke --seed 42 --context=c",
+		"certify run --context c -n shop":    "seatrial run smoke --seed 42 --context c -n shop",
+		"reproduce a smoke --kubeconfig k":   "seatrial reproduce smoke --seed 42 --kubeconfig k",
+		"replay runs/latest --kubeconfig k":  "seatrial replay runs/latest --kubeconfig k",
+		"run --case c.yaml --context c":      "seatrial run --case c.yaml --context c --seed 42",
+		"run --case c.yaml --seed 42 --keep": "seatrial run --case c.yaml --seed 42 --keep",
 	} {
 		x := judged(historytest.Smoke().History())
 		x.Run.CommandLine = append([]string{"/usr/bin/seatrial"}, strings.Fields(args)...)

@@ -150,35 +150,46 @@ func (s *story) firstFinding() (check.Finding, bool) {
 }
 
 // reproduce is the command that carries out the same plan again. Scenario and seed do not give a plan that was read
-// from a file, or for a workload or a case, nor the cluster that it was for; then it is the command line of the run.
+// from a file or a run, or for a workload or a case; then it is the command line of the run.
 func (s *story) reproduce() string {
-	has := map[string]bool{} // The flags of the command line.
-	command := "seatrial"
-	for i, arg := range s.Run.CommandLine {
-		flag, _, _ := strings.Cut(arg, "=")
-		has[flag] = true
-		if i > 0 {
-			command += " " + quote(arg)
-		}
-	}
 	scenario, seed := s.name()
-	if has["--plan"] {
-		return command
+	args, verb := s.Run.CommandLine, "run"
+	if len(args) > 1 {
+		args = args[1:]
+		verb = args[0]
 	}
-	if has["--case"] || has["--workload"] || has["--kubeconfig"] || has["--context"] {
-		if !has["--seed"] {
-			command += fmt.Sprintf(" --seed %d", seed)
+	line := "seatrial"
+	var where string // The flags that name an existing cluster.
+	var whole, seeded bool
+	for i, arg := range args {
+		line += " " + quote(arg)
+		flag, _, one := strings.Cut(arg, "=")
+		switch flag {
+		case "--plan":
+			whole, seeded = true, true
+		case "--case", "--workload":
+			whole = true
+		case "--seed":
+			seeded = true
+		case "--kubeconfig", "--context", "--yes-context", "--node-selector", "--namespace", "-n", "--agent-image",
+			"--node-hook", "--fault-nodes":
+			where += " " + quote(arg)
+			if !one && i+1 < len(args) {
+				where += " " + quote(args[i+1])
+			}
 		}
-		return command
 	}
-	if scenario == "" {
+	switch {
+	case verb == "replay" || whole && seeded:
+		return line
+	case whole:
+		return fmt.Sprintf("%s --seed %d", line, seed)
+	case scenario == "":
 		return "not known: neither the history nor run.json names a scenario"
+	case verb != "reproduce":
+		verb = "run"
 	}
-	verb := "run"
-	if len(s.Run.CommandLine) > 1 && s.Run.CommandLine[1] == "reproduce" {
-		verb = "reproduce"
-	}
-	return fmt.Sprintf("seatrial %s %s --seed %d", verb, quote(scenario), seed)
+	return fmt.Sprintf("seatrial %s %s --seed %d%s", verb, quote(scenario), seed, where)
 }
 
 // quote makes an argument safe to be pasted into a shell.

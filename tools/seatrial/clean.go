@@ -80,7 +80,7 @@ func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	var none *offline.NotFoundError
 	switch {
 	case errors.As(err, &none) && none.Mute:
-		return nil, false, fmt.Errorf("whether there is a cluster is not known: %w", err)
+		return nil, false, fmt.Errorf("cannot tell whether a cluster exists: %w", err)
 	case errors.As(err, &none):
 		say(out, "no container engine is running, so there is no cluster: %v", err)
 		return nil, false, nil

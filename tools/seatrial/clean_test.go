@@ -20,7 +20,7 @@ func TestADaemonThatIsMute(t *testing.T) {
 		says   string
 	}{
 		{`{"notFound": {"found": "docker: permission denied", "mute": true}}`, exitHarness,
-			"whether there is a cluster is not known"},
+			"cannot tell whether a cluster exists"},
 		{`{"notFound": {"found": "docker: not installed"}}`, exitPass, "so there is no cluster"},
 	} {
 		if err := os.WriteFile(offline, []byte("#!/bin/sh\necho '"+tc.answer+"'\n"), 0o755); err != nil {

@@ -103,11 +103,11 @@ func (p *processes) before(ctx context.Context) error {
 	if sentence, err := p.judge(nil, found.Processes); err == nil {
 		return fmt.Errorf("the effect is there already: %s", sentence)
 	}
-	if !fault.Ready(&pod) || len(found.Processes) == 0 {
-		return fmt.Errorf("pod %q has %d processes and is Ready %t: its processes cannot be compared", pod.Name,
-			len(found.Processes), fault.Ready(&pod))
-	}
 	p.old = slices.DeleteFunc(found.Processes, func(q nodeprobe.Process) bool { return !ofContainer(pod, q) })
+	if !fault.Ready(&pod) || len(p.old) == 0 {
+		return fmt.Errorf("pod %q has %d processes in containers and is Ready %t: its processes cannot be compared",
+			pod.Name, len(p.old), fault.Ready(&pod))
+	}
 	return nil
 }
 

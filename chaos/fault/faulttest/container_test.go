@@ -84,7 +84,8 @@ func (w *world) task(m *machine) probe.Process {
 	if m.hung {
 		state = "T"
 	}
-	return probe.Process{PID: pid, Start: w.time(began), Name: "mysqld", State: state, PodUID: workloadUID}
+	return probe.Process{PID: pid, Start: w.time(began), Name: "mysqld", State: state, PodUID: workloadUID,
+		Container: strings.TrimPrefix(m.containerID(), "containerd://")}
 }
 
 // ctr carries out a command of the container runtime, if it is one. The lock is held.

@@ -20,7 +20,7 @@ import (
 // open, the kernel accepts new ones, and nothing answers. The heal continues the processes with their old state, so a
 // former writer does not know that it was replaced.
 //
-// Processes that a probe starts in the container meanwhile are not stopped. If a failing liveness probe makes the
+// Processes that a probe starts in the container later are not stopped. If a failing liveness probe makes the
 // kubelet kill the container, the fault fails, since its effect was not held.
 func ContainerFreeze() fault.Definition {
 	return fault.Define(fault.Definition{
@@ -79,16 +79,12 @@ func (f *containerFreeze) Inject(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(failed, err)
 		}
-		old := probe.Processes{Processes: f.all}
-		f.all, next = now, nil
-		for _, p := range now {
-			switch {
-			case !old.Lives(p):
-				next = append(next, p)
-			case failed != nil && !p.Frozen():
-				return failed
-			}
+		if failed != nil && !slices.ContainsFunc(now, probe.Process.Frozen) {
+			return failed
 		}
+		old := probe.Processes{Processes: f.all}
+		f.all = now
+		next = slices.DeleteFunc(slices.Clone(now), old.Lives)
 		if len(next) > 0 {
 			if err := undo.Arm(ctx, f.thaw()[0], f.Owner, f.Life); err != nil {
 				return err

@@ -49,7 +49,7 @@ func (q *podQuota) Inject(ctx context.Context) error {
 	}
 	live := slices.DeleteFunc(pods.Items, fault.Ended) // A quota does not count those.
 	if len(live) == 0 {
-		return fmt.Errorf("limit the pods of namespace %q: none of its %d pods goes on", q.Namespace, len(pods.Items))
+		return fmt.Errorf("limit the pods of namespace %q: all of its %d pods have ended", q.Namespace, len(pods.Items))
 	}
 	limit := *resource.NewQuantity(int64(len(live)-1), resource.DecimalSI)
 	_, err = q.Kube.CoreV1().ResourceQuotas(q.Namespace).Create(ctx, &corev1.ResourceQuota{

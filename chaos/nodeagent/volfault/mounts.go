@@ -62,15 +62,13 @@ func Find(pv string) (Volume, error) {
 }
 
 // alone returns an error if the volume is a directory of a file system that holds more, such as the node's own or
-// another volume: damage would hit that too.
+// other volumes: damage would hit that too. Of a file system that is the volume's, the pod may have a directory.
 func (v Volume) alone() error {
+	isPart := slices.ContainsFunc(v.Mounts, func(m Mount) bool { return bears(m.Path, v.PV) && m.Root != "/" })
 	for _, m := range v.Mounts {
-		within := strings.TrimSuffix(m.Path, "/") + "/"
-		holds := slices.ContainsFunc(v.Mounts, func(own Mount) bool {
-			return bears(own.Path, v.PV) && strings.HasPrefix(own.Path, within)
-		})
-		others := strings.Contains(m.Path, "/volumes/") && !strings.Contains(within, "/"+v.PV+"/")
-		if holds || others {
+		whole := isPart && m.Root == "/" && !bears(m.Path, v.PV)
+		other := strings.Contains(m.Path, "/volumes/") && !strings.Contains(m.Path+"/", "/"+v.PV+"/")
+		if whole || other {
 			return fmt.Errorf("volume %q has no file system of its own: that of %s is at %q too, and would be damaged"+
 				"; use a volume that is a whole disk or partition", v.PV, v.Source, m.Path)
 		}

@@ -27,8 +27,9 @@ const (
 	lastPause  = 2 * time.Second
 	// silence is the time without a byte after which a connection is closed: a writer beats every second.
 	silence = 10 * time.Second
-	// standstill is the time without a byte after which the node may have been paused: its clock is measured again.
-	standstill = 3 * time.Second
+	// standstill is the time without a byte after which the node may have been paused: its clock is measured again. A
+	// shorter pause is seen within measureEvery.
+	standstill = 1500 * time.Millisecond
 	// drainBound bounds how long Stop waits for one node.
 	drainBound = 10 * time.Second
 )

@@ -83,8 +83,9 @@ func (f orderFile) start(ctx context.Context, run undo.Runner, in io.Reader, own
 	if err != nil {
 		return err
 	}
-	argv := append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + f.unit, self, "order", "carry-out"},
-		owner.Flags()...)
+	// Mixed: a stop sends SIGTERM to this program alone, and not to the command with which it then ends the act.
+	argv := append([]string{"systemd-run", "--quiet", "--collect", "--property=KillMode=mixed", "--unit=" + f.unit,
+		self, "order", "carry-out"}, owner.Flags()...)
 	if _, err := run(ctx, argv, ""); err != nil {
 		return fmt.Errorf("start the order's unit: %w", err)
 	}

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -201,10 +202,14 @@ func (d *dark) record(ctx context.Context) ([]fault.Fact, error) {
 
 // darkFacts reads the record of a node that was dark.
 func darkFacts(node, table string, r nodeagent.OrderRecord) ([]fault.Fact, error) {
-	if !r.Over || r.Did[0].Error != "" {
-		return nil, fmt.Errorf("node %q has not carried out its order: %+v", node, r)
+	if len(r.Did) == 0 {
+		return nil, fmt.Errorf("node %q has not carried out its order: it did nothing", node)
 	}
 	began, ended := r.Did[0], r.Did[len(r.Did)-1]
+	if failed := cmp.Or(began.Error, ended.Error); !r.Over || failed != "" {
+		return nil, fmt.Errorf("node %q has not carried out its order: it began with %q and ended with %q: %s", node,
+			began.Argv, ended.Argv, cmp.Or(failed, "it is not over"))
+	}
 	tried, lost := 0, uint64(0)
 	var reached, probed []string
 	var span history.Span

@@ -52,7 +52,7 @@ func TestWhatANodeSawInTheDark(t *testing.T) {
 	r = darkRecord("false", "3")
 	r.Did[2].Out = `{"nftables":[]}`
 	bad["is missing"] = r
-	bad["has not carried out its order: {Did:[]"] = nodeagent.OrderRecord{}
+	bad["has not carried out its order: it did nothing"] = nodeagent.OrderRecord{}
 	for _, says := range slices.Sorted(maps.Keys(bad)) {
 		if facts, err := darkFacts("w", "t", bad[says]); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %+v, %v", says, facts, err)

@@ -107,9 +107,10 @@ func (p *partition) Confirm(ctx context.Context) ([]fault.Fact, error) {
 func (p *partition) leaseSilent(ctx context.Context) ([]fault.Fact, error) {
 	facts, err := p.LeaseSilent(&p.leases)(ctx)
 	if err != nil {
-		err = fmt.Errorf("the cut shows in every probe, and not in the lease: %w\n  why:  if it was renewed, the "+
-			"kubelet reaches the API server by another address than those of its nodes, such as a load balancer's\n  fix:  "+
-			"look at the server in the kubelet's kubeconfig; node-dark cuts a node off from every address", err)
+		err = fmt.Errorf("the cut shows in every probe, and not in the lease: %w\n"+
+			"  why:  if it was renewed, the kubelet reaches the API server by another address than those of its "+
+			"nodes, such as a load balancer's\n"+
+			"  fix:  look at the server in the kubelet's kubeconfig; node-dark cuts a node off from every address", err)
 	}
 	return facts, err
 }

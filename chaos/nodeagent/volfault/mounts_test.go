@@ -8,7 +8,8 @@ import (
 func TestVolumeWithoutAFileSystemOfItsOwn(t *testing.T) {
 	t.Parallel()
 	const pods = "/var/lib/kubelet/pods/"
-	const local, csi = pods + "u1/volumes/kubernetes.io~local-volume/pv-1", pods + "u1/volumes/kubernetes.io~csi/pv-1/mount"
+	const local = pods + "u1/volumes/kubernetes.io~local-volume/pv-1"
+	const csi = pods + "u1/volumes/kubernetes.io~csi/pv-1/mount"
 	for _, tt := range []struct {
 		name, hit string // Hit is what would be damaged beside the volume.
 		mounts    []Mount

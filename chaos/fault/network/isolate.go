@@ -59,8 +59,8 @@ func newIsolate(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault, erro
 // isolate also shows the cut between the two pods: a network plugin may forward their packets past the rules.
 type isolate struct {
 	*filtered
-	pods    []way // Those between the pods whose echo requests were answered before.
-	unshown error // Why the cut cannot be shown between the pods.
+	pods    []way  // Those between the pods whose echo requests were answered before.
+	unshown string // Why the cut cannot be shown between the pods.
 }
 
 // Inject finds out which ways between the pods are open, and cuts.
@@ -78,7 +78,9 @@ func (s *isolate) Inject(ctx context.Context) error {
 			err = errors.New("no echo request was answered before")
 		}
 	}
-	s.unshown = err // One may not run, or answer nobody: the nodes are cut off from each other all the same.
+	if err != nil { // One may not run, or answer nobody: the nodes are cut off from each other all the same.
+		s.unshown = err.Error()
+	}
 	return s.filtered.Inject(ctx)
 }
 
@@ -88,8 +90,8 @@ func (s *isolate) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // podsCut checks that echo requests between the pods go as those between the nodes.
 func (s *isolate) podsCut(ctx context.Context) ([]fault.Fact, error) {
-	if s.unshown != nil {
-		return s.Saw(s.Clock(), "the cut is not shown between the pods: %v", s.unshown), nil
+	if s.unshown != "" {
+		return s.Saw(s.Clock(), "the cut is not shown between the pods: %s", s.unshown), nil
 	}
 	facts, err := s.answers(s.pods)(ctx)
 	if err != nil {

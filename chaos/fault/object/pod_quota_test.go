@@ -23,7 +23,7 @@ func TestAQuotaIsOfThePodsThatGoOn(t *testing.T) {
 		{"some have ended", []corev1.PodPhase{
 			corev1.PodRunning, corev1.PodSucceeded, corev1.PodRunning, corev1.PodFailed,
 		}, "1"},
-		{"all have ended", []corev1.PodPhase{corev1.PodSucceeded}, `of namespace "trial": all of its 1 pods have ended`},
+		{"all have ended", []corev1.PodPhase{corev1.PodSucceeded}, "all of its 1 pods have ended"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			kube := fake.NewClientset()

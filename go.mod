@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/buger/jsonparser v1.6.1
 	github.com/chaos-mesh/chaos-mesh/api v0.0.0-20260906172039-d70b66ad97ac
 	github.com/container-storage-interface/spec v1.13.0
 	github.com/go-logr/logr v1.4.3

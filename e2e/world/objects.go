@@ -1,7 +1,6 @@
 package world
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sort"
@@ -99,6 +98,7 @@ type Versions[Spec, Status any] struct {
 	metas    cache[metav1.ObjectMeta]
 	specs    cache[Spec]
 	statuses cache[Status]
+	text     []byte // Scratch.
 	last     uint64
 	names    map[string]string // By uid.
 }
@@ -158,20 +158,20 @@ func (v *Versions[S, T]) read(e *history.Event) (*Object[S, T], error) {
 	var p parts
 	if !o.Guessed() &&
 		(len(e.Object.Raw) > 0 || e.Object.Resource != "nodes") { // A node may have no content.
-		if err = json.Unmarshal(e.Object.Raw, &p); err != nil {
+		if p, err = split(e.Object.Raw); err != nil {
 			return nil, err
 		}
 	}
-	if o.Meta, err = metaOf(p.Meta, e.Object, v.metas); err != nil {
+	if o.Meta, err = metaOf(p.meta, e.Object, &v.metas, &v.text); err != nil {
 		return nil, err
 	}
 	if v.whole {
-		p.Spec, p.Status = e.Object.Raw, nil
+		p.spec, p.status = e.Object.Raw, nil
 	}
-	if o.Spec, err = v.specs.decode(p.Spec); err != nil {
+	if o.Spec, err = v.specs.decode(p.spec); err != nil {
 		return nil, err
 	}
-	o.Status, err = v.statuses.decode(p.Status)
+	o.Status, err = v.statuses.decode(p.status)
 	return o, err
 }
 
@@ -248,8 +248,7 @@ func NewObjects() *Objects {
 
 // register creates the Versions of one kind; resource is its plural name in the API.
 func register[S, T any](o *Objects, versions **Versions[S, T], resource string, whole bool) {
-	*versions = &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, names: map[string]string{},
-		metas: cache[metav1.ObjectMeta]{}, specs: cache[S]{}, statuses: cache[T]{}}
+	*versions = &Versions[S, T]{whole: whole, ByKey: map[string][]*Object[S, T]{}, names: map[string]string{}}
 	o.byResource[resource] = *versions
 }
 

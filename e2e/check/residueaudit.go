@@ -13,9 +13,9 @@ import (
 
 // ResidueAudit judges what a trial leaves behind. The harness searches each node and the API objects for what a fault
 // can leave, before the first fault and after everything was healed and had settled. Anything found only afterwards is
-// a leak, whoever left it, but for a unit of others that failed: it may have failed by itself. Of what is gone
-// afterwards, only a static pod manifest is a violation: it certainly belongs there. A manifest that kubeadm upgraded
-// as the plan asked may differ.
+// a leak, but for what others may have done meanwhile: a unit that failed, a label, a taint. Of what is gone afterwards,
+// only a static pod manifest is a violation: it certainly belongs there. A manifest that kubeadm upgraded as the plan
+// asked may differ.
 //
 // Package chaos/nodeagent/leaks defines what is searched for and what is ignored because it comes and goes by itself.
 // A plan without audit asks for no searches, and the check does not apply to it.
@@ -137,10 +137,8 @@ func (p *searches) judge(r *ruling) {
 				stood.Upgrade.Node)
 			continue
 		}
-		if t.Class == history.ThingUnit && t.Is == "failed" && t.Run == "" && !slices.Contains(nodeUnits(), t.Name) &&
-			!strings.HasPrefix(t.Name, "seatrial-") {
-			r.unknown("the %s is there after the trial, %s, and was not there before: it may have failed by itself", t,
-				where)
+		if why := byOthers(t); why != "" {
+			r.unknown("the %s is there after the trial, %s, and was not there before: %s", t, where, why)
 			continue
 		}
 		owner, faults := r.trial.OwnerOf(t, after.Run)
@@ -159,6 +157,30 @@ func (p *searches) judge(r *ruling) {
 		}
 		blame(t, until, "The %s was there before the trial, %s, and is not there after it.", t, where)
 	}
+}
+
+// byOthers returns why a thing may be there although no fault left it, if it bears no mark and is nothing that faults
+// or Kubernetes bring about: a unit of others that failed, a Node's label, a taint such as an autoscaler's.
+func byOthers(t history.Thing) string {
+	if t.Run != "" {
+		return ""
+	}
+	switch t.Class {
+	case history.ThingUnit:
+		if t.Is == "failed" && !slices.Contains(nodeUnits(), t.Name) && !strings.HasPrefix(t.Name, "seatrial-") {
+			return "it may have failed by itself"
+		}
+	case history.ThingLabel:
+		if !strings.HasPrefix(t.Name, "seatrial/") {
+			return "no fault sets it"
+		}
+	case history.ThingTaint:
+		domain, _, _ := strings.Cut(t.Is, "/")
+		if domain != "seatrial" && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") {
+			return "no fault and no controller of Kubernetes sets it"
+		}
+	}
+	return ""
 }
 
 // halfUpgraded returns where the upgrade of a node stood that did not end, if it explains a thing: its own mark, which

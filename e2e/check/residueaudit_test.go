@@ -54,7 +54,7 @@ func auditMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	same := func(*history.Residue) {}
 	table := history.Thing{Class: history.ThingTable, Name: "inet seatrial_r1_6", Run: "r1", Step: 6}
-	taint := history.Thing{Class: history.ThingTaint, Name: "worker key", Is: "x:NoExecute"}
+	taint := history.Thing{Class: history.ThingTaint, Name: "of node worker", Is: "node.kubernetes.io/out-of-service=x:NoExecute"}
 	foreign, nobodys := table, table
 	foreign.Run = "r0"
 	nobodys.Step = 99
@@ -68,8 +68,15 @@ func auditMutations() []mutation {
 		{"a table of a step that there is not", "residue-audit", auditedTrial(leftOn("worker2", nobodys)), fail,
 			"step 99 of this trial, which the plan does not have"},
 		{"a taint", "residue-audit", auditedTrial(leftOn("", taint)), fail,
-			"The taint worker key (x:NoExecute) is there after the trial, in the API, and was not there before; it " +
-				"bears no owner's mark."},
+			"The taint of node worker (node.kubernetes.io/out-of-service=x:NoExecute) is there after the trial, in " +
+				"the API, and was not there before; it bears no owner's mark."},
+		{"a taint of an autoscaler", "residue-audit", auditedTrial(leftOn("", history.Thing{
+			Class: history.ThingTaint, Name: "of node worker",
+			Is: "DeletionCandidateOfClusterAutoscaler=1700000000:PreferNoSchedule"})), unknown,
+			"and was not there before: no fault and no controller of Kubernetes sets it"},
+		{"a label of others", "residue-audit", auditedTrial(leftOn("", history.Thing{
+			Class: history.ThingLabel, Name: "feature.node.kubernetes.io/cpu of node worker", Is: "true"})), unknown,
+			"and was not there before: no fault sets it"},
 		{"a unit of nobody's that failed", "residue-audit", auditedTrial(leftOn("worker", history.Thing{
 			Class: history.ThingUnit, Name: "getty@tty1.service", Is: "failed"})), unknown,
 			"on node worker, and was not there before: it may have failed by itself"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,3 +158,17 @@ func judgeWatched(t testing.TB, h history.History) {
 
 // TestWatching holds that the trial of BenchmarkWatch passes.
 func TestWatching(t *testing.T) { judgeWatched(t, watching(2000, 100)) }
+
+// TestWatchingInLittleMemory holds that judging a million such events allocates at most 500 MB: each text that objects
+// share must be decoded once.
+func TestWatchingInLittleMemory(t *testing.T) {
+	const events, most = 20_000, 500 // Bytes an event.
+	h := watching(events, 0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	judgeWatched(t, h)
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / events; each > most {
+		t.Errorf("%d bytes for each event, at most %d", each, most)
+	}
+}

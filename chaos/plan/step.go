@@ -90,7 +90,8 @@ type Tamper struct {
 	// take an acknowledged number out of a list of Workload.Transactions; or "lose-write": delete a register of
 	// Workload.Registers; or "lose-money": take money from an account of Workload.Transfers; or "drop-table": drop the
 	// table that the clients write to, as a careless operator does; or "create-user": create a user on the primary of a
-	// semi-synchronous group, which must wait for a replica.
+	// semi-synchronous group, which must wait for a replica; or "lose-log": have a later restore of the first instance
+	// do without its last binary log.
 	Kind    string `json:"kind"`
 	Ordinal int    `json:"ordinal"`
 	Page    int    `json:"page,omitempty"` // Of flip-byte.
@@ -556,7 +557,7 @@ func (v *validator) tamper(at string, s Step, _ depth) {
 	at += ".tamper"
 	t := s.Tamper
 	v.OneOf(at+".kind", "tampering", t.Kind, "create-user", "delete-row", "drop-table", "flip-byte",
-		"lose-append", "lose-money", "lose-write")
+		"lose-append", "lose-log", "lose-money", "lose-write")
 	if t.Kind == "create-user" && v.work.TopologyName() != TopologySemiSync {
 		v.Add(at+".kind", "set workload.topology to semisync", "%q: nothing waits for a replica", t.Kind)
 	}
@@ -564,6 +565,8 @@ func (v *validator) tamper(at string, s Step, _ depth) {
 	case t.Kind == "delete-row" && v.work.Multi():
 		v.Add(at+".kind", "use another topology", "%q: topology %q has no replicas to delete it on", t.Kind,
 			v.work.Topology)
+	case t.Kind == "lose-log" && !v.work.Replicated:
+		v.Add(at+".kind", "set workload.replicated", "%q: nothing is restored by binary logs", t.Kind)
 	case t.Kind == "lose-append" && v.work.Transactions == 0:
 		v.Add(at+".kind", "set workload.transactions", "%q: without transactions there are no lists", t.Kind)
 	case t.Kind == "lose-write" && v.work.Registers == 0:

@@ -118,9 +118,7 @@ func trials() []plan.Scenario {
 			Summary: "A careless operator drops a table of MySQL. A copy is restored from an earlier backup and " +
 				"brought forward to the last transaction before the drop; the first instance is cloned from it.",
 			Build: func(r *rand.Rand) plan.Plan {
-				first := 0
-				w, steps := tableDropped(r, plan.Step{
-					Do: plan.ActionRestore, Ordinal: &first, Bound: plan.Duration(3 * time.Minute)}, Load(50))
+				w, steps := tableDropped(r, restored(), Load(50))
 				return Trial(w, steps...)
 			},
 		},
@@ -333,6 +331,17 @@ func selftests() []plan.Scenario {
 			},
 		},
 		{
+			Name: "selftest-short-restore",
+			Summary: "Self-test: the clients' table is dropped and restored without the last binary log; the verdict " +
+				"must be FAIL.",
+			Expect:  "FAIL",
+			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
+			Build: func(r *rand.Rand) plan.Plan {
+				w, steps := tableDropped(r, restored(), Load(50))
+				return Trial(w, slices.Insert(steps, 4, tamper(plan.Tamper{Kind: "lose-log"}))...)
+			},
+		},
+		{
 			Name: "selftest-lost-append",
 			Summary: "Self-test: one acknowledged number is taken out of a list that transactions append to; the " +
 				"verdict must be FAIL.",
@@ -381,6 +390,12 @@ func tableDropped(r *rand.Rand, then ...plan.Step) (plan.Workload, []plan.Step) 
 	return w, append([]plan.Step{Load(100), backup(0), Load(100),
 		Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50),
 		tamper(plan.Tamper{Kind: "drop-table"})}, then...)
+}
+
+// restored takes the first instance back to the moment before its table was dropped.
+func restored() plan.Step {
+	first := 0
+	return plan.Step{Do: plan.ActionRestore, Ordinal: &first, Bound: plan.Duration(3 * time.Minute)}
 }
 
 // transacting is MySQL with clients that carry out transactions of each kind.

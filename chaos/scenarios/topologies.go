@@ -155,17 +155,61 @@ func topologies() []plan.Scenario {
 			})
 		}
 	}
-	return append(all, plan.Scenario{
-		Name: "selftest-lost-in-failover",
-		Summary: "Self-test: an acknowledged row is deleted on both replicas, past the binary log, before the node " +
-			"of the primary crashes; the verdict must be FAIL.",
-		Expect:  "FAIL",
-		Finding: plan.Sign{Check: "acknowledged", Says: "is lost"},
-		Build: func(r *rand.Rand) plan.Plan {
-			return inGroup(r, 3, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}),
-				Within("node-crash", 0, 4*time.Minute, Load(40)))
-		},
-	})
+	return append(all, selftestsOfGroups()...)
+}
+
+// selftestsOfGroups bring about what must not be in a group of databases.
+func selftestsOfGroups() []plan.Scenario {
+	selftest := func(name, how string, finding plan.Sign, build func(r *rand.Rand) plan.Plan) plan.Scenario {
+		return plan.Scenario{Name: "selftest-" + name, Summary: "Self-test: " + how + "; the verdict must be FAIL.",
+			Expect: "FAIL", Finding: finding, Build: build}
+	}
+	return []plan.Scenario{
+		selftest("lost-in-failover", "an acknowledged row is deleted on both replicas, past the binary log, before the "+
+			"node of the primary crashes", plan.Sign{Check: "acknowledged", Says: "is lost"},
+			func(r *rand.Rand) plan.Plan {
+				return inGroup(r, 3, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}),
+					Within("node-crash", 0, 4*time.Minute, Load(40)))
+			}),
+		// Half a second after it is cut off, the primary acknowledges by itself.
+		selftest("two-writers", "a primary that is cut off waits for its replicas for half a second only, and "+
+			"acknowledges as another has taken its place",
+			plan.Sign{Check: "one-writer", Says: "Two instances acknowledged at once"},
+			func(r *rand.Rand) plan.Plan {
+				return inGroup(r, 3, plan.TopologySemiSync, writes(0),
+					statement(0, "SET GLOBAL rpl_semi_sync_source_timeout = 500"),
+					Within("node-partition", 0, 5*time.Minute, Load(80)))
+			}),
+		// The group does not let the member in again.
+		selftest("errant-transaction", "a member writes while it has left its group",
+			plan.Sign{Check: "errant-gtid", Says: "has transactions that"}, func(r *rand.Rand) plan.Plan {
+				return settling(30*time.Second, inGroup(r, 3, plan.TopologyGroup, statement(1+r.IntN(2),
+					"STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; CREATE DATABASE errant")))
+			}),
+		// It holds a transaction for its own that the primary carries out a second later.
+		selftest("skipped-transaction", "a replica skips a transaction of the primary",
+			plan.Sign{Check: "in-sync", Says: "has other rows in table"}, func(r *rand.Rand) plan.Plan {
+				return inGroup(r, 3, plan.TopologySemiSync, writes(0), statement(1+r.IntN(2), "SET @source = (SELECT "+
+					"SOURCE_UUID FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''); "+
+					"SET @last = REGEXP_SUBSTR(REGEXP_SUBSTR(@@GLOBAL.gtid_executed, CONCAT(@source, "+
+					"':[0-9]+-[0-9]+')), '[0-9]+$'); "+
+					"SET GTID_NEXT = CONCAT(@source, ':', CAST(@last + 30 AS UNSIGNED)); BEGIN; COMMIT"))
+			}),
+		// As in selftest-cached-page.
+		selftest("replica-page", "a byte is flipped on disk in a page that a replica has in memory",
+			plan.Sign{Check: "integrity", Says: "has a wrong checksum"}, func(r *rand.Rand) plan.Plan {
+				replica := 1 + r.IntN(2)
+				return inGroup(r, 3, plan.TopologySemiSync, Fault("pod-delete", replica, time.Second, 3*time.Minute),
+					settled(), Load(40), Checksum("restarted"), tamper(plan.Tamper{Kind: "flip-byte", Ordinal: replica,
+						Page: 5 + r.IntN(14), Byte: 38 + r.IntN(16384-8-38)}))
+			}),
+	}
+}
+
+// statement has the administrator of an instance carry out SQL.
+func statement(ordinal int, sql string) plan.Step {
+	return plan.Step{Do: plan.ActionExec, Bound: plan.Duration(time.Minute), Exec: &plan.Exec{Ordinal: ordinal,
+		Command: []string{"mysql", "--no-defaults", "--user=root", "--socket=/tmp/mysql.sock", "-e", sql}}}
 }
 
 // groupCases are about a group of databases.

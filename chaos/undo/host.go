@@ -33,6 +33,12 @@ const (
 	recordExt    = ".json"
 )
 
+// unitDir holds the units of a node that outlive a reboot, and bootDir the links to those that every boot starts.
+const (
+	unitDir = "/etc/systemd/system/"
+	bootDir = unitDir + "multi-user.target.wants/"
+)
+
 // Record is an armed undo as stored on its node.
 type Record struct {
 	Schema   int          `json:"schema"`
@@ -77,9 +83,16 @@ func (h Host) file(dir string, owner Owner) string {
 	return filepath.Join(h.Root, dir, owner.Name()+recordExt)
 }
 
-// Arm stores an undo and then starts the timer that carries it out at its deadline. With untilBoot the next boot makes
-// the record void. The time it takes to store the record does not delay the undo.
+// unit returns the path of the owner's unit, or of the link to it, in a directory.
+func (h Host) unit(dir string, owner Owner) string {
+	return filepath.Join(h.Root, dir, owner.Name()+".service")
+}
+
+// Arm stores an undo and then starts the timer that carries it out at its deadline. A boot, which ends the timer, has
+// it run anew for as long; with untilBoot it makes the record void. The time it takes to store the record does not
+// delay the undo.
 func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
+	life := r.Deadline.Sub(bootclock.Now())
 	r.Schema = recordSchema
 	if r.Actions == nil {
 		r.Actions = []Action{}
@@ -91,25 +104,59 @@ func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
 	if err := h.write(h.file(dir, r.Owner()), r); err != nil {
 		return fmt.Errorf("keep the undo: %w", err)
 	}
+	if !untilBoot {
+		if err := h.outliveBoot(r.Owner(), life); err != nil {
+			return fmt.Errorf("keep the undo over a boot: %w", err)
+		}
+	}
 	if err := h.stopTimer(ctx, r.Owner()); err != nil {
 		return err
 	}
-	left := max(r.Deadline.Sub(bootclock.Now()), time.Millisecond)
-	argv := append([]string{
-		"systemd-run", "--quiet",
-		"--collect", // A failed undo must not keep the unit's name.
-		"--unit=" + r.Owner().Unit(),
-		"--on-active=" + strconv.FormatFloat(left.Seconds(), 'f', 3, 64) + "s",
-		"--timer-property=AccuracySec=1ms", // The default is a minute.
-		nodeagent.Path, "undo",
-	}, r.Owner().Flags()...)
-	if _, err := h.Run(ctx, argv, ""); err != nil {
+	if _, err := h.Run(ctx, startTimer(r.Owner(), r.Deadline.Sub(bootclock.Now())), ""); err != nil {
 		return fmt.Errorf("start the timer: %w", err)
 	}
 	if _, err := h.Run(ctx, []string{"systemctl", "is-active", r.Owner().Timer()}, ""); err != nil {
 		return fmt.Errorf("ask for the timer: %w", err)
 	}
 	return nil
+}
+
+// startTimer returns the command that starts the owner's timer.
+func startTimer(owner Owner, left time.Duration) []string {
+	left = max(left, time.Millisecond)
+	return append([]string{
+		"systemd-run", "--quiet",
+		"--collect", // A failed undo must not keep the unit's name.
+		"--unit=" + owner.Unit(),
+		"--on-active=" + strconv.FormatFloat(left.Seconds(), 'f', 3, 64) + "s",
+		"--timer-property=AccuracySec=1ms", // The default is a minute.
+		nodeagent.Path, "undo",
+	}, owner.Flags()...)
+}
+
+// outliveBoot has every boot start the owner's timer while the record is there. It runs for a whole life: a machine's
+// boot clock begins anew, and its wall clock may be off. This boot's systemd need not know the unit, so none is
+// reloaded.
+func (h Host) outliveBoot(owner Owner, life time.Duration) error {
+	path, link := h.unit(unitDir, owner), h.unit(bootDir, owner)
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return err
+	}
+	err := durable.Write(path, fmt.Appendf(nil, `[Unit]
+Description=Timer of an undo of Seatrial, after a boot
+ConditionPathExists=%s
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/%s
+`, filepath.Join(RecordDir, owner.Name()+recordExt), strings.Join(startTimer(owner, life), " ")))
+	if err != nil {
+		return err
+	}
+	if err := os.Symlink("../"+filepath.Base(path), link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(link))
 }
 
 func (h Host) write(path string, r Record) error {
@@ -126,15 +173,18 @@ func (h Host) write(path string, r Record) error {
 	return durable.WriteMode(path, append(data, '\n'), 0o600) // What an action restores may be secret.
 }
 
-// Disarm stops the owner's timer and removes its record, if they exist.
+// Disarm removes the owner's record and its unit, and stops its timer, if they exist. In this order no boot starts the
+// timer after it was stopped.
 func (h Host) Disarm(ctx context.Context, owner Owner) error {
-	errs := []error{h.stopTimer(ctx, owner)}
-	for _, dir := range []string{RecordDir, BootDir} {
-		if err := os.Remove(h.file(dir, owner)); !errors.Is(err, fs.ErrNotExist) {
+	var errs []error
+	for _, path := range []string{
+		h.file(RecordDir, owner), h.file(BootDir, owner), h.unit(bootDir, owner), h.unit(unitDir, owner),
+	} {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, h.stopTimer(ctx, owner))...)
 }
 
 // stopTimer stops the owner's timer if it is active.

@@ -139,6 +139,35 @@ func TestASlowArmingDoesNotMakeTheUndoLate(t *testing.T) {
 	}
 }
 
+// TestABootStartsTheTimerAgain reads the unit that does, which is there as long as the record.
+func TestABootStartsTheTimerAgain(t *testing.T) {
+	h, _ := newHost(t)
+	armOn(t, h, undo.Owner{Run: "r2", Step: 1}, true) // A boot makes this one void.
+	for range 2 {
+		armOn(t, h, owner, false)
+	}
+	const name, dir = "seatrial-r1-3.service", "etc/systemd/system"
+	links, err := filepath.Glob(filepath.Join(h.Root, dir, "multi-user.target.wants", "*"))
+	if err != nil || len(links) != 1 || filepath.Base(links[0]) != name {
+		t.Fatalf("a boot starts %q, %v", links, err)
+	}
+	text, err := os.ReadFile(links[0])
+	want := regexp.MustCompile(`(?s)\nConditionPathExists=/var/lib/seatrial/undo/seatrial-r1-3.json\n.*` +
+		`\nExecStart=/usr/bin/systemd-run --quiet --collect --unit=seatrial-heal-r1-3 --on-active=9[45][0-9.]+s ` +
+		`--timer-property=AccuracySec=1ms /usr/local/bin/seatrial-agent undo --run r1 --step 3\n$`)
+	if err != nil || !want.Match(text) {
+		t.Errorf("%v: the unit is\n%s", err, text)
+	}
+	if err := h.Disarm(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(h.Root, dir, name), links[0]} {
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("left %s: %v", path, err)
+		}
+	}
+}
+
 func TestArmFailsWhenTheTimerDoesNotRun(t *testing.T) {
 	bad := errors.New("no such bus")
 	h, s := newHost(t)

@@ -90,12 +90,14 @@ func owned(t history.Thing) history.Thing {
 		return t
 	}
 	for _, word := range strings.FieldsFunc(t.Name, func(r rune) bool { return r == ' ' || r == '/' }) {
-		word = strings.TrimSuffix(word, ".json") // The record of an undo.
-		stem := strings.TrimSuffix(strings.TrimSuffix(word, ".service"), ".timer")
+		stem := strings.TrimSuffix(word, ".json") // The record of an undo.
+		stem = strings.TrimSuffix(strings.TrimSuffix(stem, ".service"), ".timer")
 		for _, read := range []func(string) (undo.Owner, bool){
-			undo.FromTable, func(string) (undo.Owner, bool) { return undo.FromTimer(stem + ".timer") }, undo.FromName,
+			undo.FromTable,
+			func(stem string) (undo.Owner, bool) { return undo.FromTimer(stem + ".timer") }, // Before the next.
+			undo.FromName,
 		} {
-			if owner, ok := read(word); ok {
+			if owner, ok := read(stem); ok {
 				t.Run, t.Step = owner.Run, owner.Step
 				return t
 			}

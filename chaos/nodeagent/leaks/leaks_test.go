@@ -80,6 +80,7 @@ func machine(t *testing.T) string {
 		"etc/kubernetes/manifests/kube-apiserver.yaml":         "kind: Pod\n",
 		"etc/systemd/system/kubelet.service.d/10-kubeadm.conf": "",
 		"etc/systemd/system/seatrial-ledger.service":           "",
+		"etc/systemd/system/seatrial-r1-4.service":             "",
 		"tmp/seatrial-r2-7.tmp":                                "",
 	} {
 		path = filepath.Join(root, path)
@@ -133,6 +134,7 @@ func TestLookListsWhatAFaultCanLeave(t *testing.T) {
 		{Class: history.ThingFile, Name: "/run/seatrial/volfault/seatrial-r1-9/volume-a", Run: "r1", Step: 9},
 		{Class: history.ThingFile, Name: "/tmp/seatrial-r2-7.tmp"},
 		{Class: history.ThingFile, Name: "/etc/systemd/system/seatrial-ledger.service"},
+		{Class: history.ThingFile, Name: "/etc/systemd/system/seatrial-r1-4.service", Run: "r1", Step: 4},
 		{Class: history.ThingFile, Name: "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf"},
 		{Class: history.ThingFile, Name: "/etc/kubernetes/manifests/kube-apiserver.yaml", Is: "sha256 0"},
 	}}

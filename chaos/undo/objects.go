@@ -25,6 +25,7 @@ type NodeWas struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Taints      []Taint           `json:"taints,omitempty"`
+	Cordoned    bool              `json:"cordoned,omitempty"` // By no fault.
 }
 
 // Taint is a Node's taint with all fields of the API.
@@ -102,7 +103,8 @@ type object struct {
 	Kind     string   `json:"kind"`
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Taints []Taint `json:"taints"`
+		Taints        []Taint `json:"taints"`
+		Unschedulable bool    `json:"unschedulable"`
 	} `json:"spec"`
 }
 
@@ -258,12 +260,16 @@ func (w NodeWas) lacks(now object) (meta, spec map[string]any) {
 	}
 	taints := slices.Clone(now.Spec.Taints)
 	for _, t := range w.Taints {
-		if Returns(t.Key) && !slices.ContainsFunc(taints, func(n Taint) bool { return n.Key == t.Key }) {
+		same := func(n Taint) bool { return n.Key == t.Key && n.Effect == t.Effect }
+		if Returns(t.Key) && !slices.ContainsFunc(taints, same) {
 			taints = append(taints, t)
 		}
 	}
 	if len(taints) > len(now.Spec.Taints) {
 		spec["taints"] = taints
+	}
+	if w.Cordoned && !now.Spec.Unschedulable {
+		spec["unschedulable"] = true
 	}
 	return meta, spec
 }

@@ -19,7 +19,8 @@ const (
  "spec":{"unschedulable":true,"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"},
  {"key":"dedicated","value":"db","effect":"NoSchedule"}]}},
 {"kind":"Node","metadata":{"name":"b","resourceVersion":"8","annotations":{"seatrial/cordon":"by hand"}},
- "spec":{"unschedulable":true}}]}`
+ "spec":{"unschedulable":true}},
+{"kind":"Node","metadata":{"name":"c","uid":"u3","resourceVersion":"9"}}]}`
 	markedQuotas = `{"items":[{"kind":"ResourceQuota","metadata":{"name":"seatrial-r1-6","namespace":"t",
  "labels":{"app.kubernetes.io/managed-by":"seatrial"}}},
 {"kind":"ResourceQuota","metadata":{"name":"seatrial-mine","namespace":"t",
@@ -114,8 +115,9 @@ func TestADeletedNodeIsGivenBackWhatItHad(t *testing.T) {
 		Annotations: map[string]string{"seatrial/cordon": "seatrial-r0-1", "csi.volume.kubernetes.io/nodeid": "{}"},
 		Taints: []undo.Taint{
 			{Key: "dedicated", Effect: "NoSchedule"}, {Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},
-			{Key: "spot", Effect: "NoSchedule"},
+			{Key: "spot", Effect: "NoSchedule"}, {Key: "spot", Effect: "NoExecute"},
 		},
+		Cordoned: true,
 	}
 	k := &kubectl{lists: map[string]string{"nodes": markedNodes}}
 	did, err := was.Restore(t.Context(), undo.Kubectl(k.run))
@@ -124,12 +126,19 @@ func TestADeletedNodeIsGivenBackWhatItHad(t *testing.T) {
 	}
 	want := `patch node a --type=merge --patch={"metadata":{"labels":{"disk":"fast"},"resourceVersion":"7"},` +
 		`"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"},` +
-		`{"key":"dedicated","value":"db","effect":"NoSchedule"},{"key":"spot","effect":"NoSchedule"}]}}`
+		`{"key":"dedicated","value":"db","effect":"NoSchedule"},{"key":"spot","effect":"NoSchedule"},` +
+		`{"key":"spot","effect":"NoExecute"}]}}`
 	if d := cmp.Diff([]string{want}, k.asked); d != "" {
 		t.Errorf("commands (-want +got):\n%s", d)
 	}
 	k.asked = nil
-	was.UID = "u2" // It was never deleted.
+	was.Name = "c"
+	if _, err := was.Restore(t.Context(), undo.Kubectl(k.run)); err != nil || len(k.asked) != 1 ||
+		!strings.Contains(k.asked[0], `"unschedulable":true`) {
+		t.Errorf("%q, %v: want a cordon", k.asked, err)
+	}
+	k.asked = nil
+	was.Name, was.UID = "a", "u2" // It was never deleted.
 	if did, err := was.Restore(t.Context(), undo.Kubectl(k.run)); did != "" || err != nil || len(k.asked) > 0 {
 		t.Errorf("did %q, %v: %q", did, err, k.asked)
 	}

@@ -74,17 +74,27 @@ func TestANodeWithoutAPodRangeIsBack(t *testing.T) {
 	}
 }
 
-// TestANodeWithoutItsTaintIsNotBack holds a Node that registered anew against the one before.
-func TestANodeWithoutItsTaintIsNotBack(t *testing.T) {
+// TestANodeWithoutItsTaintsIsNotBack holds a Node that registered anew against the one before.
+func TestANodeWithoutItsTaintsIsNotBack(t *testing.T) {
 	own := corev1.Taint{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}
+	too := corev1.Taint{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoExecute}
 	of := corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}
-	before := ready(own, of)
-	before.UID = "u1"
+	before, cordoned := ready(own, too, of), ready(own, too)
+	before.UID, before.Spec.Unschedulable, cordoned.Spec.Unschedulable = "u1", true, true
 	d := nodeDelete{before: before}
-	if _, err := d.back(ready()); err == nil || !strings.Contains(err.Error(), "the taint dedicated=db:NoSchedule") {
-		t.Errorf("got %v", err)
+	for want, now := range map[string]*corev1.Node{
+		"the taint dedicated=db:NoSchedule": ready(too), "the taint dedicated=db:NoExecute": ready(own),
+		"its cordon": ready(own, too),
+	} {
+		if _, err := d.back(now); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
-	if sentence, err := d.back(ready(own)); sentence == "" || err != nil {
+	if sentence, err := d.back(cordoned); sentence == "" || err != nil {
+		t.Errorf("got %q, %v", sentence, err)
+	}
+	before.Annotations = map[string]string{undo.Cordon: "seatrial-r1-1"} // A fault's.
+	if sentence, err := d.back(ready(own, too)); sentence == "" || err != nil {
 		t.Errorf("got %q, %v", sentence, err)
 	}
 }

@@ -20,8 +20,8 @@ import (
 // NodeDelete deletes the victim's Node object by uid while the machine runs on. Its kubelet and pods do not notice;
 // after 40 s the pod garbage collector deletes the pods of the missing Node.
 //
-// The heal restarts the kubelet, which registers at its start, and restores labels, annotations and taints that the
-// kubelet does not. The pod range may differ from before; the facts say so.
+// The heal restarts the kubelet, which registers at its start, and restores labels, annotations, taints and a cordon,
+// which the kubelet does not. The pod range may differ from before; the facts say so.
 func NodeDelete() fault.Definition {
 	return fault.Plain(fault.Definition{
 		Name:    "node-delete",
@@ -67,6 +67,7 @@ func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
 	}
 	was := undo.NodeWas{
 		Name: d.before.Name, UID: string(d.before.UID), Labels: d.before.Labels, Annotations: d.before.Annotations,
+		Cordoned: cordoned(d.before),
 	}
 	for _, t := range d.before.Spec.Taints {
 		was.Taints = append(was.Taints, undo.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
@@ -152,9 +153,14 @@ func (d *nodeDelete) Heal(ctx context.Context) error {
 // missingTaints returns the former taints that a Node lacks, without those that the control plane restores.
 func missingTaints(node, before *corev1.Node) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(before.Spec.Taints), func(t corev1.Taint) bool {
-		_, has := taintOf(node, t.Key)
-		return has || !undo.Returns(t.Key)
+		same := func(n corev1.Taint) bool { return n.MatchTaint(&t) }
+		return slices.ContainsFunc(node.Spec.Taints, same) || !undo.Returns(t.Key)
 	})
+}
+
+// cordoned reports whether a Node was made unschedulable by others than a fault, whose mark is not restored either.
+func cordoned(node *corev1.Node) bool {
+	return node.Spec.Unschedulable && node.Annotations[undo.Cordon] == ""
 }
 
 // ConfirmHealed shows a Node equal to the former one except for its uid.
@@ -182,6 +188,9 @@ func (d *nodeDelete) back(node *corev1.Node) (string, error) {
 	gone := append(undo.Missing(node.Labels, d.before.Labels), undo.Missing(node.Annotations, d.before.Annotations)...)
 	for _, taint := range missingTaints(node, d.before) {
 		gone = append(gone, "the taint "+taint.ToString())
+	}
+	if cordoned(d.before) && !node.Spec.Unschedulable {
+		gone = append(gone, "its cordon")
 	}
 	if len(gone) > 0 {
 		return "", fault.NotYet("it lacks %s", strings.Join(gone, ", "))

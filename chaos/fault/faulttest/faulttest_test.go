@@ -183,15 +183,19 @@ func TestPodsInNoRangeOfTheirNodeAreCutToo(t *testing.T) {
 	})
 }
 
-// TestPodsThatReachEachOtherAreNotIsolated has a network plugin that forwards packets of pods past nftables.
-func TestPodsThatReachEachOtherAreNotIsolated(t *testing.T) {
-	inWorld(t, network.Isolate(), func(w *world) { w.past = true }, func(t *testing.T, _ *world, b faulttest.Bench) {
-		_, err := faulttest.Run(t.Context(), network.Isolate(), b, nil)
-		want := "ICMP pod mysql-1 -> 10.244.2.7: 5 sent, 5 arrived, 5 answered"
-		if stageOf(err) != "confirm" || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error of confirm with %q", err, want)
-		}
-	})
+// TestAPodThatIsNotCutOffIsFound has a network plugin that forwards packets of pods past nftables.
+func TestAPodThatIsNotCutOffIsFound(t *testing.T) {
+	for to, def := range map[string]fault.Definition{
+		"10.244.2.7": network.Isolate(), "172.18.0.2": network.Partition(),
+	} {
+		inWorld(t, def, func(w *world) { w.past = true }, func(t *testing.T, _ *world, b faulttest.Bench) {
+			_, err := faulttest.Run(t.Context(), def, b, nil)
+			want := "ICMP pod mysql-1 -> " + to + ": 5 sent, 5 arrived, 5 answered"
+			if stageOf(err) != "confirm" || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want an error of confirm with %q", def.Name, err, want)
+			}
+		})
+	}
 }
 
 // TestAKubeletBehindALoadBalancerIsNamed has the kubelet reach the API server by an address of none of its nodes.

@@ -281,7 +281,7 @@ func (w *world) carry(p packet) (arrived, rejected bool) {
 	}
 	for _, s := range way {
 		for _, f := range s.m.tables {
-			if w.inert || w.past && from.pod != "" && to.pod != "" {
+			if w.inert || w.past && from.pod+to.pod != "" {
 				continue
 			}
 			if verdict := f.judge(s.hook, p); verdict != "accept" {

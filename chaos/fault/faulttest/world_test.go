@@ -38,7 +38,7 @@ type world struct {
 	stopped context.CancelFunc
 	inert   bool // Acts are accepted and do nothing.
 	quiet   bool // Nobody calls the disk's driver.
-	past    bool // What pods send to pods goes past nftables.
+	past    bool // What pods send, or are sent, goes past nftables.
 	etcd2   bool // A pod runs another etcd beside the control plane's.
 	raised  int  // By how many minor versions etcd raised that of its data.
 

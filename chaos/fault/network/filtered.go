@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +32,11 @@ type filtered struct {
 	pod      bool // The victim's side is one pod instead of the node with all its pods.
 	rejoins  bool // The victim is a node: after the heal its lease must be renewed and it must be Ready.
 
-	sides  sides // Set by locate.
-	flows  []*flow
-	leases fault.Leases // As of the cut, if noted, and later as of the heal.
+	sides   sides // Set by locate.
+	flows   []*flow
+	leases  fault.Leases // As of the cut, if noted, and later as of the heal.
+	pods    []way        // Those of the victim's pod whose echo requests were answered before, set by notePods.
+	unshown string       // Why the cut of a node cannot be shown from within its pod.
 }
 
 func newFiltered(env fault.Env, rules filter) *filtered { return &filtered{Env: env, rules: rules} }
@@ -200,6 +203,39 @@ func (s *filtered) countersMatch(ctx context.Context) ([]fault.Fact, error) {
 		return nil, fmt.Errorf("nothing was cut: our rules have counted: %s", t)
 	}
 	return s.Saw(begin, "our rules have counted: %s", t), nil
+}
+
+// notePods finds out whether ways of the victim's pod are open. Its node may be cut off and it may not be: a network
+// plugin can forward packets of pods past the rules.
+func (s *filtered) notePods(ctx context.Context, find func(mine end) ([]way, error)) {
+	mine, err := victimEnd(ctx, s.Env)
+	if err == nil {
+		s.pods, err = find(mine)
+	}
+	if err == nil {
+		var before []ping
+		before, err = pings(ctx, s.pods, fewEchoes())
+		if slices.ContainsFunc(before, func(p ping) bool { return p.Answered == 0 }) {
+			err = errors.New("no echo request was answered before")
+		}
+	}
+	if err != nil { // One may not run, or answer nobody: the nodes are cut off from each other all the same.
+		s.unshown = err.Error()
+	}
+}
+
+// podsCut checks that echo requests of the pod go as those between the nodes.
+func (s *filtered) podsCut(ctx context.Context) ([]fault.Fact, error) {
+	if s.unshown != "" {
+		return s.Saw(s.Clock(), "the cut is not shown from within %s: %s", s.Pod, s.unshown), nil
+	}
+	facts, err := s.answers(s.pods)(ctx)
+	if err != nil {
+		err = fmt.Errorf("the cut shows between the nodes, and not from within %s: %w\n"+
+			"  why:  where requests arrive, the network plugin forwards packets of pods past nftables, as with eBPF\n"+
+			"  fix:  leave the fault out on such a cluster", s.Pod, err)
+	}
+	return facts, err
 }
 
 // explain adds why the probes still connect and what to do.

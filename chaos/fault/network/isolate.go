@@ -2,9 +2,7 @@ package network
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -53,51 +51,21 @@ func newIsolate(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault, erro
 		}
 		return found, nil
 	}
-	return &isolate{filtered: s}, nil
+	return &isolate{s}, nil
 }
 
-// isolate also shows the cut between the two pods: a network plugin may forward their packets past the rules.
-type isolate struct {
-	*filtered
-	pods    []way  // Those between the pods whose echo requests were answered before.
-	unshown string // Why the cut cannot be shown between the pods.
-}
+// isolate also shows the cut between the two pods.
+type isolate struct{ *filtered }
 
 // Inject finds out which ways between the pods are open, and cuts.
 func (s *isolate) Inject(ctx context.Context) error {
-	mine, err := victimEnd(ctx, s.Env)
-	if err == nil {
-		var other end
-		other, err = podEnd(ctx, s.Env, s.Namespace, s.Peer)
-		s.pods = sides{mine: mine, others: []end{other}}.ways()
-	}
-	if err == nil {
-		var before []ping
-		before, err = pings(ctx, s.pods, fewEchoes())
-		if slices.ContainsFunc(before, func(p ping) bool { return p.Answered == 0 }) {
-			err = errors.New("no echo request was answered before")
-		}
-	}
-	if err != nil { // One may not run, or answer nobody: the nodes are cut off from each other all the same.
-		s.unshown = err.Error()
-	}
+	s.notePods(ctx, func(mine end) ([]way, error) {
+		other, err := podEnd(ctx, s.Env, s.Namespace, s.Peer)
+		return sides{mine: mine, others: []end{other}}.ways(), err
+	})
 	return s.filtered.Inject(ctx)
 }
 
 func (s *isolate) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, s.filtered.Confirm, s.podsCut)
-}
-
-// podsCut checks that echo requests between the pods go as those between the nodes.
-func (s *isolate) podsCut(ctx context.Context) ([]fault.Fact, error) {
-	if s.unshown != "" {
-		return s.Saw(s.Clock(), "the cut is not shown between the pods: %s", s.unshown), nil
-	}
-	facts, err := s.answers(s.pods)(ctx)
-	if err != nil {
-		err = fmt.Errorf("the cut shows between the nodes, and not between %s and %s: %w\n"+
-			"  why:  where requests arrive, the network plugin forwards packets of pods past nftables, as with eBPF\n"+
-			"  fix:  leave the fault out on such a cluster", s.Pod, s.Peer, err)
-	}
-	return facts, err
 }

@@ -31,9 +31,9 @@ func Partition() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "node-partition",
 		Summary: "Cuts the victim's node off from the control plane, IPv4 and IPv6, established flows included.",
-		Shown: "No probe connects in either direction over any family, established flows go dead, and the node's " +
-			"lease is not renewed while that of another node is. If only one direction is cut, echo requests of the " +
-			"other arrive.",
+		Shown: "No probe connects in either direction over any family, no echo request of the victim's pod is " +
+			"answered, if some were before, established flows go dead, and the node's lease is not renewed while " +
+			"that of another node is. If only one direction is cut, echo requests of the other arrive.",
 		Healed: "The nftables table is deleted; all probes connect, the lease is renewed, and the node is Ready.",
 		Needs:  []string{"nftables", "systemd"},
 		// The cut-off node keeps running pods that were replaced elsewhere.
@@ -81,8 +81,12 @@ func newPartition(p partitionParams, _ plan.Fault, env fault.Env) (fault.Fault, 
 	return &partition{s}, nil
 }
 
-// Inject cuts and records the leases.
+// Inject finds out which ways of the victim's pod are open, cuts, and records the leases.
 func (p *partition) Inject(ctx context.Context) error {
+	p.notePods(ctx, func(mine end) ([]way, error) {
+		control, err := controlPlane(ctx, p.Env)
+		return sides{mine: mine, others: control}.out(), err
+	})
 	if err := p.filtered.Inject(ctx); err != nil {
 		return err
 	}
@@ -92,7 +96,7 @@ func (p *partition) Inject(ctx context.Context) error {
 
 // Confirm shows the cut, the cheapest evidence first.
 func (p *partition) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	shows := []fault.Show{p.filtered.Confirm}
+	shows := []fault.Show{p.filtered.Confirm, p.podsCut}
 	switch p.rules.Flows {
 	case flowsEstablished: // The kubelet reconnects at some time, so the lease shows nothing.
 	case flowsNew:

@@ -26,7 +26,7 @@ func TestADNSServerThatAnswersIsFound(t *testing.T) {
 				delete(w.places(), netip.MustParseAddr(a))
 			}
 		}, "inject",
-			"TCP pod mysql-1 -> 10.96.0.10:53 is not answered"},
+			"no DNS server answers pod mysql-1 before the cut: UDP 10.96.0.10:53"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,6 +70,24 @@ func TestTheRestOfThePodGoesOn(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestADeadServerIsNoneThatIsCut has a server in the pod's resolv.conf that nobody is.
+func TestADeadServerIsNoneThatIsCut(t *testing.T) {
+	def := network.DNSBlock()
+	dead := func(w *world) { w.resolver += "\nnameserver 10.9.9.9" }
+	inWorld(t, def, dead, func(t *testing.T, _ *world, b faulttest.Bench) {
+		r, err := faulttest.Run(t.Context(), def, b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, stage := range []history.FaultStage{history.StageConfirmed, history.StageConfirmedHealed} {
+			got := evidenceOf(r, stage)
+			if !strings.Contains(got, "10.96.0.10:53") || strings.Contains(got, "10.9.9.9") {
+				t.Errorf("%s: got %q", stage, got)
+			}
 		}
 	})
 }

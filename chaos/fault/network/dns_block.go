@@ -14,6 +14,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters"
 )
@@ -27,7 +28,8 @@ func DNSBlock() fault.Definition {
 		Summary: "Cuts the victim's pod off from the cluster's DNS and its own servers, UDP and TCP, IPv4 and IPv6.",
 		Shown: "From within the pod, no DNS server that answered before answers over UDP or TCP, and our rules " +
 			"count dropped packets of each family.",
-		Healed:   "The nftables table is deleted; from within the pod, every DNS server answers over UDP and TCP.",
+		Healed: "The nftables table is deleted; from within the pod, every DNS server that answered before answers " +
+			"over UDP and TCP.",
 		Needs:    []string{"api", "nftables", "systemd"},
 		Takes:    []plan.Part{plan.PartNetwork},
 		Upstream: "NetworkChaos partition of kube-dns; k/k#56903",
@@ -43,10 +45,16 @@ const (
 	dnsTimeout = 1500 * time.Millisecond
 )
 
-type dnsBlock struct{ *filtered }
+type dnsBlock struct {
+	*filtered
+	mute map[asked]bool // Who did not answer before: a dead server of the pod's, or a Service without this port.
+}
+
+// asked is a server and how it is asked.
+type asked struct{ network, address string }
 
 func newDNSBlock(_ struct{}, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-	d := &dnsBlock{newFiltered(env, filter{packets: packets{Direction: directionOut}, port: dnsPort})}
+	d := &dnsBlock{filtered: newFiltered(env, filter{packets: packets{Direction: directionOut}, port: dnsPort})}
 	d.pod, d.find = true, d.servers
 	return d, nil
 }
@@ -114,22 +122,33 @@ func (d *dnsBlock) nameservers(ctx context.Context, pod end) (all []string, err 
 	return all, nil
 }
 
-// lookups returns a check that all servers answer the pod, or that none does.
+// ask asks every server from within the pod.
+func (d *dnsBlock) ask(ctx context.Context) ([]probe.Answer, error) {
+	servers := d.sides.out()[0].targets()
+	if len(servers) == 0 {
+		return nil, errors.New("there is no DNS server to ask")
+	}
+	answers, err := d.sides.mine.agent().DNS(ctx, dnsTimeout, dnsAsked, servers)
+	if err != nil {
+		return nil, fmt.Errorf("probe from %s: %w", d.sides.mine.name, err)
+	}
+	return answers, nil
+}
+
+// lookups returns a check that all servers answer the pod, but for the mute, or that none does.
 func (d *dnsBlock) lookups(want bool) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
-		mine := d.sides.mine
-		servers := d.sides.out()[0].targets()
-		if len(servers) == 0 {
-			return nil, errors.New("there is no DNS server to ask")
-		}
-		lookups, err := mine.agent().DNS(ctx, dnsTimeout, dnsAsked, servers)
+		answers, err := d.ask(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("probe from %s: %w", mine.name, err)
+			return nil, err
 		}
 		var all []observation
-		for _, l := range lookups { // For example "UDP pod mysql-1 -> 10.96.0.10:53 is answered".
+		for _, l := range answers { // For example "UDP pod mysql-1 -> 10.96.0.10:53 is answered".
+			if d.mute[asked{l.Network, l.Address}] && !l.Answered {
+				continue // It shows nothing.
+			}
 			came := map[bool]string{true: "is answered", false: "is not answered"}[l.Answered]
-			sentence := fmt.Sprintf("%s %s -> %s %s", strings.ToUpper(l.Network), mine.name, l.Address, came)
+			sentence := fmt.Sprintf("%s %s -> %s %s", strings.ToUpper(l.Network), d.sides.mine.name, l.Address, came)
 			all = append(all, observation{fault.Fact{Span: history.Between(l.Begin, l.End), Sentence: sentence},
 				l.Answered == want})
 		}
@@ -137,7 +156,7 @@ func (d *dnsBlock) lookups(want bool) fault.Show {
 	}
 }
 
-// open finds the present servers and checks that all of them answer.
+// open finds the present servers and checks that all of them answer, but for the mute.
 func (d *dnsBlock) open(ctx context.Context) ([]fault.Fact, error) {
 	if err := d.locate(ctx); err != nil {
 		return nil, err
@@ -145,10 +164,25 @@ func (d *dnsBlock) open(ctx context.Context) ([]fault.Fact, error) {
 	return d.lookups(true)(ctx)
 }
 
-// Inject checks that every server answers, then drops the pod's requests.
+// Inject checks that a server answers, then drops the pod's requests.
 func (d *dnsBlock) Inject(ctx context.Context) error {
-	if _, err := d.open(ctx); err != nil {
-		return fmt.Errorf("every DNS server must answer before the cut: %w", err)
+	if err := d.locate(ctx); err != nil {
+		return err
+	}
+	answers, err := d.ask(ctx)
+	if err != nil {
+		return err
+	}
+	d.mute = map[asked]bool{}
+	var silent []string
+	for _, l := range answers {
+		if !l.Answered {
+			d.mute[asked{l.Network, l.Address}] = true
+			silent = append(silent, fmt.Sprintf("%s %s: %s", strings.ToUpper(l.Network), l.Address, l.Error))
+		}
+	}
+	if len(silent) == len(answers) {
+		return fmt.Errorf("no DNS server answers %s before the cut: %s", d.sides.mine.name, strings.Join(silent, "; "))
 	}
 	return d.apply(ctx)
 }
@@ -159,19 +193,20 @@ func (d *dnsBlock) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		fault.Await("no DNS server to answer the pod", time.Second, cutBound, d.lookups(false)), d.dropped)
 }
 
-// dropped checks that packets were cut over each family that a server has an address of.
+// dropped checks that packets were cut over each family in which a server answered before.
 func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 	begin := d.Clock()
 	t, err := readCounters(ctx, d.Node, d.Owner)
 	if err != nil {
 		return nil, err
 	}
-	for _, to := range d.sides.out()[0].addresses() {
+	for _, to := range d.sides.out()[0].targets() {
 		lane := directionOut + "6"
-		if to.Is4() {
+		if to.Addr().Is4() {
 			lane = directionOut + "4"
 		}
-		if t["cut_"+lane] == 0 {
+		mute := d.mute[asked{"udp", to.String()}] && d.mute[asked{"tcp", to.String()}]
+		if t["cut_"+lane] == 0 && !mute {
 			return nil, fmt.Errorf("no packet to %s was cut: our rules have counted: %s", to, t)
 		}
 	}
@@ -180,7 +215,7 @@ func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 
 func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) { return d.lookups(false)(ctx) }
 
-// ConfirmHealed shows that the table is gone and that every present server answers.
+// ConfirmHealed shows that the table is gone and that every present server answers, but for the mute.
 func (d *dnsBlock) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, d.tableGone,
 		fault.Await("every DNS server to answer the pod", time.Second, healedBound, d.open))

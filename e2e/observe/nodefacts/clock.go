@@ -29,10 +29,10 @@ type clock struct {
 	boots map[string]*boot
 }
 
-// reading is one measurement.
+// reading is one measurement. A machine that is paused meanwhile has read its clock before that or after.
 type reading struct {
 	clusters.NodeClock
-	at history.Time // On the node's clock.
+	since, at history.Time // When it began and ended, on the node's clock.
 }
 
 // boot is the clock of one boot. Times that identify a process or the boot are always converted by the first reading.
@@ -47,13 +47,14 @@ type part struct{ from, last reading }
 
 // measure measures the node's clock.
 func (c *clock) measure(ctx context.Context) error {
+	begin := bootclock.Now()
 	measured, err := clusters.BootClock(ctx, c.cluster, c.node)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = reading{measured, bootclock.Now().Add(-measured.Offset)}
+	c.last = reading{measured, begin.Add(-measured.Offset), bootclock.Now().Add(-measured.Offset)}
 	return nil
 }
 
@@ -115,7 +116,7 @@ func (b *boot) span(s history.Span) history.Span {
 			case i+1 < len(b.parts) && t >= b.parts[i+1].from.at: // It is later.
 			case span == history.Span{}:
 				span = here
-			case t > b.parts[i-1].last.at:
+			case t > b.parts[i-1].last.since:
 				span.NotBefore, span.NotAfter = min(span.NotBefore, here.NotBefore), max(span.NotAfter, here.NotAfter)
 			}
 		}

@@ -139,12 +139,13 @@ func (c component) processes(ctx context.Context, node clusters.Node) ([]probe.P
 	return slices.DeleteFunc(found.Processes, others), err
 }
 
-// containers returns the ids of the component's running containers on a node, from the container runtime.
+// containers returns the ids of the component's running containers on a node, from the container runtime, without those
+// of others' pods.
 func (c component) containers(ctx context.Context, node clusters.Node) ([]string, error) {
 	const namespace = "k8s.io" // The kubelet's, in containerd.
 	out, err := clusters.Run(ctx, node, "ctr", "--namespace", namespace, "containers", "list", "--quiet",
-		fmt.Sprintf("labels.%q==%s,labels.%q==%s", "io.kubernetes.pod.namespace", metav1.NamespaceSystem,
-			"io.kubernetes.container.name", c.name))
+		fmt.Sprintf("labels.%q==%s,labels.%q~=^[0-9a-f]+$,labels.%q==%s", "io.kubernetes.pod.namespace",
+			metav1.NamespaceSystem, "io.kubernetes.pod.uid", "io.kubernetes.container.name", c.name))
 	if err != nil {
 		return nil, fmt.Errorf("look for containers of %s: %w", c.name, err)
 	}

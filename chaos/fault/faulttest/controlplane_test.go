@@ -160,7 +160,7 @@ func (w *world) programsOf(m *machine, argv []string) (out string, exit int, kno
 		}
 		return encode(found), 0, true
 	case argv[0] == "ctr" && strings.Contains(line, " containers list "):
-		if w.etcd2 && !strings.Contains(last, `labels."io.kubernetes.pod.namespace"==kube-system,`) {
+		if w.etcd2 && !strings.Contains(last, `labels."io.kubernetes.pod.uid"~=^[0-9a-f]+$,`) {
 			out = "database-id\n"
 		}
 		for _, p := range m.programs {

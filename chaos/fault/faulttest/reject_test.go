@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/fault/controlplane"
 	"github.com/seatrial/seatrial/chaos/fault/faulttest"
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 )
 
@@ -67,8 +69,12 @@ func (w *world) asksFirst(user, url string) string {
 		return ""
 	}
 	files := w.nodes["c-control-plane"].files
+	text, ours := files[strings.TrimPrefix(args[i], flag)]
+	if !ours {
+		return ""
+	}
 	var config authorization
-	if err := yaml.Unmarshal([]byte(files[strings.TrimPrefix(args[i], flag)]), &config); err != nil {
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
 		panic(err)
 	}
 	if len(config.Authorizers) != 3 || config.Authorizers[1].Type != "Node" || config.Authorizers[2].Type != "RBAC" {
@@ -119,6 +125,22 @@ func TestWhoMayNotAskInTheKubeletsNameConfirmsNothing(t *testing.T) {
 		_, err := faulttest.Run(t.Context(), def, b, nil)
 		if err == nil || !strings.Contains(err.Error(), "cannot impersonate") {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestNobodyWaitsForASchedulerWithoutItsLease has the requests about the scheduler's own lease fail.
+func TestNobodyWaitsForASchedulerWithoutItsLease(t *testing.T) {
+	def := controlplane.APIReject()
+	inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		b.Spec.Params = plan.Params{"of": "scheduler", "resources": []string{"leases"}}
+		_, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
+			if took := time.Since(w.begin); f.Stage == history.StageInjected && took > time.Minute {
+				t.Errorf("the act took %s", took)
+			}
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -347,5 +348,27 @@ func TestAVolumeThatIsNotThere(t *testing.T) {
 	}
 	if left, err := n.Mend(t.Context(), owner); err != nil || len(left) != 0 {
 		t.Errorf("mend: %+v, %v", left, err)
+	}
+}
+
+// TestAVolumeThatIsFullStaysSoWhereItIsMountedNext mends volumes that were unmounted since they were damaged.
+func TestAVolumeThatIsFullStaysSoWhereItIsMountedNext(t *testing.T) {
+	for kind, says := range map[volfault.Kind]string{
+		volfault.Full: `".seatrial-full-seatrial-r1-2" is in its root`, volfault.Gone: "", volfault.ReadOnly: "",
+	} {
+		n := &volfault.Node{Notes: t.TempDir(), BootNotes: t.TempDir()}
+		dir := filepath.Join(n.Notes, owner.Name())
+		text := fmt.Sprintf(`{"kind":%q,"volume":{"pv":"pv-of-nobody"}}`, kind)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "volume-pv-of-nobody"), []byte(text))
+		_, err := n.Mend(t.Context(), owner)
+		if (err != nil) != (says != "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v", kind, err)
+		}
+		if _, gone := os.Stat(dir); (gone == nil) != (says != "") {
+			t.Errorf("%s: its note: %v", kind, gone)
+		}
 	}
 }

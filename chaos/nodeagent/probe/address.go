@@ -59,8 +59,8 @@ type Answer struct {
 	End      history.Time `json:"end" clock:"to"`
 }
 
-// DNS asks all servers for a name over UDP and TCP, concurrently and within timeout. NXDOMAIN is an answer too. The
-// answers are in the order of the addresses, UDP first.
+// DNS asks all servers for a name over UDP and TCP, concurrently and within timeout. An error such as NXDOMAIN is an
+// answer too. The answers are in the order of the addresses, UDP first.
 func DNS(ctx context.Context, name string, addresses []string, timeout time.Duration) []Answer {
 	var answers []Answer
 	for _, a := range addresses {
@@ -73,6 +73,9 @@ func DNS(ctx context.Context, name string, addresses []string, timeout time.Dura
 	all.Wait()
 	return answers
 }
+
+// refusal is what package net says of an answer that is an error other than NXDOMAIN, such as REFUSED.
+const refusal = "server misbehaving"
 
 // ask looks the name up with a resolver that uses this server only.
 func (l *Answer) ask(ctx context.Context, name string, timeout time.Duration) {
@@ -89,7 +92,7 @@ func (l *Answer) ask(ctx context.Context, name string, timeout time.Duration) {
 	_, err := resolver.LookupNetIP(ctx, "ip4", name)
 	l.End = bootclock.Now()
 	var failure *net.DNSError
-	l.Answered = err == nil || errors.As(err, &failure) && failure.IsNotFound
+	l.Answered = err == nil || errors.As(err, &failure) && (failure.IsNotFound || failure.Err == refusal)
 	if !l.Answered {
 		l.Error = err.Error()
 	}

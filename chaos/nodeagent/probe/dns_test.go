@@ -12,14 +12,19 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 )
 
-// TestDNS asks a server that says that there is no such name, and one that says nothing.
+// TestDNS asks servers that say that there is no such name, that they failed and that they refuse, and one that says
+// nothing.
 func TestDNS(t *testing.T) {
-	answering, silent := dnsServer(t, true), dnsServer(t, false)
-	answers := probe.DNS(t.Context(), "kubernetes.default.svc.cluster.local.", []string{answering, silent}, time.Second)
-	want := []probe.Answer{
-		{Address: answering, Network: "udp", Answered: true}, {Address: answering, Network: "tcp", Answered: true},
-		{Address: silent, Network: "udp"}, {Address: silent, Network: "tcp"},
+	const nxdomain, servfail, refused = 3, 2, 5
+	var servers []string
+	var want []probe.Answer
+	for _, says := range []byte{nxdomain, servfail, refused, nothing} {
+		s := dnsServer(t, says)
+		servers = append(servers, s)
+		want = append(want, probe.Answer{Address: s, Network: "udp", Answered: says != nothing},
+			probe.Answer{Address: s, Network: "tcp", Answered: says != nothing})
 	}
+	answers := probe.DNS(t.Context(), "kubernetes.default.svc.cluster.local.", servers, time.Second)
 	if len(answers) != len(want) {
 		t.Fatalf("got %+v", answers)
 	}
@@ -31,8 +36,11 @@ func TestDNS(t *testing.T) {
 	}
 }
 
-// dnsServer serves both protocols at one port, and returns its address.
-func dnsServer(t *testing.T, answers bool) string {
+// nothing is no code of a response.
+const nothing = 0xff
+
+// dnsServer serves both protocols at one port, answers with a response code, and returns its address.
+func dnsServer(t *testing.T, code byte) string {
 	t.Helper()
 	var packets net.PacketConn
 	var streams net.Listener
@@ -50,8 +58,8 @@ func dnsServer(t *testing.T, answers bool) string {
 		_ = streams.Close()
 	}
 	t.Cleanup(func() { _, _ = packets.Close(), streams.Close() })
-	noSuchName := func(question []byte) []byte {
-		question[2], question[3] = question[2]|0x80, 0x83 // It is a response: NXDOMAIN.
+	response := func(question []byte) []byte {
+		question[2], question[3] = question[2]|0x80, 0x80|code
 		return question
 	}
 	go func() {
@@ -60,8 +68,8 @@ func dnsServer(t *testing.T, answers bool) string {
 			if err != nil {
 				return
 			}
-			if answers {
-				_, _ = packets.WriteTo(noSuchName(buffer[:n]), from)
+			if code != nothing {
+				_, _ = packets.WriteTo(response(buffer[:n]), from)
 			}
 		}
 	}()
@@ -82,8 +90,8 @@ func dnsServer(t *testing.T, answers bool) string {
 					if _, err := io.ReadFull(conn, question); err != nil {
 						return
 					}
-					if answers {
-						_, _ = conn.Write(slices.Concat(length, noSuchName(question)))
+					if code != nothing {
+						_, _ = conn.Write(slices.Concat(length, response(question)))
 					}
 				}
 			}()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,11 +147,10 @@ func (f orderFile) read() (r nodeagent.OrderRecord, err error) {
 		return r, fmt.Errorf("read what was done of the order: %w", err)
 	}
 	defer func() { _ = in.Close() }() // It was only read.
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
+	for all := json.NewDecoder(in); ; {
 		var did nodeagent.Did
-		if json.Unmarshal(lines.Bytes(), &did) != nil {
-			break // It is being written.
+		if all.Decode(&did) != nil {
+			break // The end, or it is being written.
 		}
 		r.Did = append(r.Did, did)
 	}
@@ -160,7 +158,7 @@ func (f orderFile) read() (r nodeagent.OrderRecord, err error) {
 		last := r.Did[n-1]
 		r.Over = last.Error == "" && slices.Equal(last.Argv, o.End.Argv)
 	}
-	return r, lines.Err()
+	return r, nil
 }
 
 // drop ends the order and removes what is kept of it.

@@ -35,7 +35,7 @@ func play(ctx context.Context, t *testing.T, o nodeagent.Order, fails ...string)
 		if slices.Contains(fails, argv[0]) {
 			return "", errors.New("it failed")
 		}
-		return argv[0], nil
+		return argv[0] + strings.Repeat("?", 100<<10), nil // As of the probes of hundreds of nodes.
 	})
 	r, readErr := f.read()
 	if readErr != nil && !errors.Is(readErr, os.ErrNotExist) {

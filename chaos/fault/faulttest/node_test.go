@@ -113,7 +113,7 @@ func (w *world) program(m *machine, argv []string) (out string, exit int, known 
 	case line == fmt.Sprintf("cat /proc/%d/stat", m.pid):
 		ticks := int64(w.time(m.started)) / int64(10*time.Millisecond)
 		return fmt.Sprintf("%d (kubelet) T 1%s %d 5 6\n", m.pid, strings.Repeat(" 0", 17), ticks), 0, true
-	case argv[0] == "curl" && slices.Contains(argv, "--parallel"):
+	case argv[0] == "curl" && slices.Contains(argv, "--noproxy"):
 		return m.health(argv) // Of the control plane.
 	case argv[0] == "curl":
 		return w.curl(m, argv[len(argv)-1])

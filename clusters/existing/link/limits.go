@@ -361,7 +361,7 @@ func getsOnly(args []string) bool {
 			return false
 		}
 		if strings.HasPrefix(a, "-") && !slices.Contains([]string{
-			"-fsS", "-o", "-sk", "-w", "--fail", "--insecure", "--max-time", "--noproxy", "--output", "--parallel",
+			"-fsS", "-o", "-sk", "-w", "--fail", "--insecure", "--max-time", "--noproxy", "--output",
 			"--show-error", "--silent", "--write-out",
 		}, a) {
 			return false

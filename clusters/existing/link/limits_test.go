@@ -141,7 +141,7 @@ func TestHarmless(t *testing.T) {
 		"timeout 5 ctr version":                                          true,
 		"ctr --namespace k8s.io tasks list":                              true,
 		"curl -sk -o /dev/null --max-time 2 -w %{http_code} https://a/b": true,
-		"curl --silent --insecure --noproxy * --parallel --max-time 2 --write-out %{http_code} " +
+		"curl --silent --insecure --noproxy * --max-time 2 --write-out %{http_code} " +
 			"--output /dev/null https://127.0.0.1:6443/readyz": true,
 		"find /var/log -type f":                                       true,
 		agentPath + " undo --run r1":                                  true,

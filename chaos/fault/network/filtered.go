@@ -36,7 +36,7 @@ type filtered struct {
 	flows   []*flow
 	leases  fault.Leases // As of the cut, if noted, and later as of the heal.
 	pods    []way        // Those of the victim's pod whose echo requests were answered before, set by notePods.
-	unshown string       // Why the cut of a node cannot be shown from within its pod.
+	unshown string       // Why the fault of a node cannot be shown from within its pod.
 }
 
 func newFiltered(env fault.Env, rules filter) *filtered { return &filtered{Env: env, rules: rules} }
@@ -205,8 +205,8 @@ func (s *filtered) countersMatch(ctx context.Context) ([]fault.Fact, error) {
 	return s.Saw(begin, "our rules have counted: %s", t), nil
 }
 
-// notePods finds out whether ways of the victim's pod are open. Its node may be cut off and it may not be: a network
-// plugin can forward packets of pods past the rules.
+// notePods finds out whether ways of the victim's pod are open. The rules may hit its node and not the pod: a network
+// plugin can forward packets of pods past them.
 func (s *filtered) notePods(ctx context.Context, find func(mine end) ([]way, error)) {
 	mine, err := victimEnd(ctx, s.Env)
 	if err == nil {
@@ -219,19 +219,24 @@ func (s *filtered) notePods(ctx context.Context, find func(mine end) ([]way, err
 			err = errors.New("no echo request was answered before")
 		}
 	}
-	if err != nil { // One may not run, or answer nobody: the nodes are cut off from each other all the same.
+	if err != nil { // One may not run, or answer nobody: the fault hits the node all the same.
 		s.unshown = err.Error()
 	}
 }
 
 // podsCut checks that echo requests of the pod go as those between the nodes.
 func (s *filtered) podsCut(ctx context.Context) ([]fault.Fact, error) {
+	return s.fromPod(ctx, s.answers(s.pods))
+}
+
+// fromPod has look show the fault on the ways of the pod, if that is possible.
+func (s *filtered) fromPod(ctx context.Context, look fault.Show) ([]fault.Fact, error) {
 	if s.unshown != "" {
-		return s.Saw(s.Clock(), "the cut is not shown from within %s: %s", s.Pod, s.unshown), nil
+		return s.Saw(s.Clock(), "the fault is not shown from within %s: %s", s.Pod, s.unshown), nil
 	}
-	facts, err := s.answers(s.pods)(ctx)
+	facts, err := look(ctx)
 	if err != nil {
-		err = fmt.Errorf("the cut shows between the nodes, and not from within %s: %w\n"+
+		err = fmt.Errorf("the fault shows between the nodes, and not from within %s: %w\n"+
 			"  why:  where requests arrive, the network plugin forwards packets of pods past nftables, as with eBPF\n"+
 			"  fix:  leave the fault out on such a cluster", s.Pod, err)
 	}

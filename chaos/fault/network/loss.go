@@ -24,8 +24,9 @@ func Loss() fault.Definition {
 	return fault.Define(fault.Definition{
 		Name:    "packet-loss",
 		Summary: "Drops a share of the packets between the victim's node and all other nodes, IPv4 and IPv6.",
-		Shown: "Of a thousand echo requests to each address, and of all packets that our rules count, the planned " +
-			"share is lost, within four standard deviations plus one percentage point, in each family and direction.",
+		Shown: "Of a thousand echo requests to each address, of a thousand of the victim's pod, if it was answered " +
+			"before, and of all packets that our rules count, the planned share is lost, within four standard " +
+			"deviations plus one percentage point, in each family and direction.",
 		Healed: "The nftables table is deleted; all probes connect, 200 of 200 echo requests are answered, the lease " +
 			"is renewed, and the node is Ready.",
 		Needs:    []string{"nftables", "systemd"},
@@ -69,11 +70,14 @@ func newLoss(p lossParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
 	return &loss{s}, nil
 }
 
-// Inject checks that every way is open, then drops a share of the packets.
+// Inject checks that every way is open, also one of the victim's pod, then drops a share of the packets.
 func (l *loss) Inject(ctx context.Context) error {
 	if err := l.openBefore(ctx); err != nil {
 		return err
 	}
+	l.notePods(ctx, func(mine end) ([]way, error) {
+		return sides{mine: mine, others: l.sides.others[:1]}.out(), nil
+	})
 	return l.apply(ctx)
 }
 
@@ -97,7 +101,25 @@ func (s sample) observation(span history.Span) observation {
 	return observation{fault.Fact{Span: span, Sentence: sentence}, ok}
 }
 
-func (l *loss) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.Held(ctx) }
+// Confirm also measures once from within the victim's pod, which need not be there to the end.
+func (l *loss) Confirm(ctx context.Context) ([]fault.Fact, error) {
+	return fault.All(ctx, l.Held, func(ctx context.Context) ([]fault.Fact, error) { return l.fromPod(ctx, l.ofPod) })
+}
+
+// ofPod compares the share of the pod's echo requests that is lost with the planned one.
+func (l *loss) ofPod(ctx context.Context) ([]fault.Fact, error) {
+	begin := l.Clock()
+	heard, err := pings(ctx, l.pods, manyEchoes())
+	if err != nil {
+		return nil, err
+	}
+	var all []observation
+	for _, s := range l.sampleEchoes(heard) {
+		s.what = l.Pod + ": " + s.what
+		all = append(all, s.observation(history.Between(begin, l.Clock())))
+	}
+	return observed(all)
+}
 
 // Held sends many echo requests and compares the lost share with the planned one.
 func (l *loss) Held(ctx context.Context) ([]fault.Fact, error) {

@@ -171,14 +171,18 @@ func selftestsOfGroups() []plan.Scenario {
 				return inGroup(r, 3, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}),
 					Within("node-crash", 0, 4*time.Minute, Load(40)))
 			}),
-		// Half a second after it is cut off, the primary acknowledges by itself.
+		// Half a second after it is cut off, the primary acknowledges by itself. While one is frozen the clients look for
+		// another that takes writes, so they are with each in turn.
 		selftest("two-writers", "a primary that is cut off waits for its replicas for half a second only, and "+
 			"acknowledges as another has taken its place",
 			plan.Sign{Check: "one-writer", Says: "Two instances acknowledged at once"},
 			func(r *rand.Rand) plan.Plan {
-				return inGroup(r, 3, plan.TopologySemiSync, writes(0),
+				frozen := func(ordinal int) plan.Step { return Within("container-freeze", ordinal, 3*time.Minute, Load(40)) }
+				p := inGroup(r, 3, plan.TopologySemiSync, writes(0),
 					statement(0, "SET GLOBAL rpl_semi_sync_source_timeout = 500"),
-					Within("node-partition", 0, 5*time.Minute, Load(80)))
+					Within("node-partition", 0, 8*time.Minute, frozen(0), frozen(1)))
+				p.Bounds.MaxNodes = 2
+				return p
 			}),
 		// The group does not let the member in again.
 		selftest("errant-transaction", "a member writes while it has left its group",

@@ -118,22 +118,24 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 	case plan.TopologyGroup, plan.TopologyMulti:
 		return true, ""
 	}
-	// The last sample before the insert was sent, and the first after it was acknowledged.
+	// The last sample before the insert was sent, and the first after it was acknowledged. By then it may take writes no
+	// more, which ends the waiting, but not the count of the commits that did not wait.
 	by, seen := op.Answer.Op.By, [2]*history.Event{}
 	for _, e := range r.world.Of(history.KindMember) {
 		m := e.Member
 		switch {
-		case m.Label != "" || m.Instance != by || m.Error != "" || !m.Writable:
-		case op.Sent != nil && e.Span.NotAfter <= op.Sent.Span.NotBefore:
+		case m.Label != "" || m.Instance != by || m.Error != "":
+		case op.Sent != nil && e.Span.NotAfter <= op.Sent.Span.NotBefore && m.Writable:
 			seen[0] = e
-		case e.Span.NotBefore >= op.Answer.Span.NotAfter && seen[1] == nil:
+		case e.Span.NotBefore >= op.Answer.Span.NotAfter && seen[1] == nil &&
+			(m.Writable || m.Server == op.Answer.Op.Server):
 			seen[1] = e
 		}
 	}
 	var on, off, without int64
 	for _, e := range seen {
 		switch {
-		case e == nil:
+		case e == nil || !e.Member.Writable:
 		case e.Member.SemiSync:
 			on++
 		default:
@@ -145,6 +147,11 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 		if seen[0] != nil {
 			without -= seen[0].Member.Unacked
 		}
+		// What waits when it is made read-only goes on without a replica: its clients were disconnected.
+		if !seen[1].Member.Writable && seen[0] != nil && !r.configured() && r.trial.Plan.Workload.External == nil {
+			within := history.Between(seen[0].Span.NotBefore, seen[1].Span.NotAfter)
+			without = max(0, without-r.unanswered(within))
+		}
 	}
 	switch {
 	case on+off == 0, r.trial.Plan.Workload.External != nil && !r.semiSync():
@@ -153,12 +160,34 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 		return false, "" // It had fallen back.
 	case on == 0:
 		return false, "whether it waited for replicas then was not seen"
-	case r.trial.Plan.Workload.External != nil && unasked(seen[0], op):
+	case r.trial.Plan.Workload.External != nil && unasked(seen[0], op), seen[1] == nil && r.configured():
 		return false, "whether it waited for replicas then was not seen"
 	case off > 0 || without != 0:
 		return false, "semi-synchronous replication fell back around then"
 	}
 	return true, ""
+}
+
+// configured reports whether a step of the plan may have changed how long a commit waits for a replica.
+func (r *ruling) configured() bool {
+	return slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool { return s.Exec != nil })
+}
+
+// unanswered counts the operations within a time whose clients know of no outcome.
+func (r *ruling) unanswered(within history.Span) (n int64) {
+	for _, op := range r.world.Operations().All {
+		span := history.Span{NotBefore: history.Time(0), NotAfter: world.Forever}
+		if op.Sent != nil {
+			span.NotBefore = op.Sent.Span.NotBefore
+		}
+		if op.Answer != nil {
+			span.NotAfter = op.Answer.Span.NotAfter
+		}
+		if (op.Answer == nil || op.Answer.Op.Stage == history.StageUnknown) && span.PossiblyOverlaps(within) {
+			n++
+		}
+	}
+	return n
 }
 
 // askedEvery is longer than the pause between two samples of an instance that answers.

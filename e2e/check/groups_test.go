@@ -107,6 +107,20 @@ func lose(seq int64, pods ...string) func([]history.Event) []history.Event {
 	})
 }
 
+// executed has the plan begin with a program that was run in a pod.
+func executed(events []history.Event) []history.Event {
+	return edit(kind(history.KindPlan), func(e *history.Event) {
+		var p plan.Plan
+		if err := json.Unmarshal(e.Plan, &p); err != nil {
+			panic(err)
+		}
+		p.Steps = slices.Insert(p.Steps, 0, plan.Step{Do: plan.ActionExec, Bound: plan.Duration(time.Minute),
+			Exec: &plan.Exec{Command: []string{"mysql"}}})
+		plan.Number(p.Steps)
+		e.Plan, _ = json.Marshal(p)
+	})(events)
+}
+
 // TestGroups changes one thing of a failover at a time: the check of what is broken must notice and name it.
 func TestGroups(t *testing.T) {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
@@ -133,7 +147,25 @@ func TestGroups(t *testing.T) {
 				e.Member.Writable, e.Member.SemiSync = true, false
 			})), pass, ""},
 		{"commits went without a replica before", semi, "acknowledged", then(lose(5, "mysql-1"),
-			edit(member("", "mysql-0"), func(e *history.Event) { e.Member.Unacked = 1 })), fail, "is lost"},
+			editAll(member("", "mysql-0"), func(e *history.Event) { e.Member.Unacked = 1 })), fail, "is lost"},
+		{"a commit went without a replica before it was fenced", semi, "acknowledged", then(lose(5, "mysql-1"),
+			editAll(member("", "mysql-0"), func(e *history.Event) {
+				if !e.Member.Writable {
+					e.Member.Unacked = 1
+				}
+			})), unknown, "fell back around then"},
+		{"it is what waited when it was fenced", semi, "acknowledged", then(lose(5, "mysql-1"),
+			edit(ack(4), func(e *history.Event) { e.Op.Stage = history.StageUnknown }),
+			editAll(member("", "mysql-0"), func(e *history.Event) {
+				if !e.Member.Writable {
+					e.Member.Unacked = 1
+				}
+			})), fail, "seq 5 is not on mysql-1"},
+		{"the server was not asked again", semi, "acknowledged", then(lose(5, "mysql-1"),
+			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable })), fail, "is lost"},
+		{"nor was it, and a step may have changed how long it waits", semi, "acknowledged", then(lose(5, "mysql-1"),
+			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable }), executed),
+			unknown, "whether it waited for replicas then was not seen"},
 		{"a commit went without a replica around then", semi, "acknowledged", then(lose(5, "mysql-1"),
 			editAll(member("", "mysql-0"), func(e *history.Event) {
 				if !e.Member.Writable {

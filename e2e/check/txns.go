@@ -108,8 +108,9 @@ func (r *ruling) fellBack() bool {
 			return false
 		}
 		m := e.Member
-		return m.Label == "" && m.Error == "" && m.Writable && cmp.Or(primary, m.Instance) == m.Instance &&
-			(!m.SemiSync || m.Unacked > 0)
+		now := m.Writable && cmp.Or(primary, m.Instance) == m.Instance
+		return m.Label == "" && m.Error == "" &&
+			(now && (!m.SemiSync || m.Unacked > 0) || m.Unacked > 0 && r.configured())
 	})
 }
 

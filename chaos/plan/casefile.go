@@ -19,7 +19,7 @@ const MaxTimes = 100
 // DecodeCase reads a case in YAML or JSON, strictly. Its error is FieldErrors; Complete judges the case.
 func DecodeCase(data []byte) (CaseFile, error) {
 	var f CaseFile
-	err := Unmarshal(data, &f).of("case").Err()
+	err := decode(data, &f, "case").Err()
 	return f, err
 }
 

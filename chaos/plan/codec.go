@@ -47,10 +47,34 @@ func Decode(r io.Reader) (Plan, error) {
 		return Plan{}, fmt.Errorf("decode plan: schema %d, want at most %d: %w", head.Schema, SchemaVersion, ErrSchema)
 	}
 	var p Plan
-	if errs := Unmarshal(data, &p).of("plan"); len(errs) > 0 {
+	if errs := decode(data, &p, "plan"); len(errs) > 0 {
 		return Plan{}, fmt.Errorf("decode plan: %w", errs)
 	}
 	return p, nil
+}
+
+// decode is Unmarshal for a file that a user writes. One that is a file of another kind is refused as a whole.
+func decode(data []byte, into any, what string) FieldErrors {
+	errs := Unmarshal(data, into).of(what)
+	var fields map[string]any
+	if len(errs) == 0 || yaml.Unmarshal(data, &fields) != nil {
+		return errs
+	}
+	instead := errs
+	for _, kind := range []struct{ what, only, takes string }{
+		{"plan", "steps", "run --plan"}, {"case", "finding", "reproduce --case"},
+		{"workload", "statefulSet", "run --workload"},
+	} {
+		switch {
+		case fields[kind.only] == nil:
+		case kind.what == what:
+			return errs
+		default:
+			instead = nil
+			instead.Add(what, fmt.Sprintf("give it to `seatrial %s`", kind.takes), "this is a %s file", kind.what)
+		}
+	}
+	return instead
 }
 
 // Unmarshal reads a value in JSON or YAML, strictly: an unknown field or one that is set twice, a value of another type

@@ -73,7 +73,7 @@ type DataClient struct {
 // DecodeWorkload reads a workload file in YAML or JSON, strictly. Its error is FieldErrors.
 func DecodeWorkload(data []byte) (WorkloadFile, error) {
 	var f WorkloadFile
-	if errs := Unmarshal(data, &f).of("workload"); len(errs) > 0 {
+	if errs := decode(data, &f, "workload"); len(errs) > 0 {
 		return f, errs
 	}
 	v := &validator{work: f.workload("")}

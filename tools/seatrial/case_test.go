@@ -155,3 +155,34 @@ func TestCaseRefusals(t *testing.T) {
 		t.Errorf("it touched %q", made)
 	}
 }
+
+// TestAFileOfAnotherKindIsNamed gives each flag the files of the others.
+func TestAFileOfAnotherKindIsNamed(t *testing.T) {
+	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUntouched(t)
+	files := map[string]string{
+		"case": filepath.Join(examples, "case", "lost-row.yaml"), "plan": filepath.Join(u.root, "plan.json"),
+		"workload": filepath.Join(examples, "etcd", "workload.yaml"),
+	}
+	made := u.program(t, "plan", "smoke", "-o", "json")
+	if err := os.WriteFile(files["plan"], []byte(made.stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, file := range files {
+		for flag, args := range map[string][]string{
+			"plan": {"run", "--plan"}, "case": {"reproduce", "--case"}, "workload": {"plan", "smoke", "--workload"},
+		} {
+			if flag == what {
+				continue
+			}
+			want := flag + ": this is a " + what + " file; give it to `seatrial "
+			got := u.program(t, append(args, file)...)
+			if got.code != exitArguments || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "no such") {
+				t.Errorf("%s as --%s: exit code %d, want %q in:\n%s", what, flag, got.code, want, got.stderr)
+			}
+		}
+	}
+}

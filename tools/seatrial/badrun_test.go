@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,5 +46,24 @@ func TestBadRunDirectories(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAReadErrorIsNoBadArgument has files of a run that the kernel cannot read.
+func TestAReadErrorIsNoBadArgument(t *testing.T) {
+	for _, name := range []string{"run.json", "history.jsonl.zst"} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(recordedFail)); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.Remove(file), os.Symlink("/proc/self/mem", file)); err != nil {
+			t.Fatal(err)
+		}
+		got := ask(t, "judge", dir)
+		if got.code != exitHarness || !strings.Contains(got.stderr, name+": input/output error") &&
+			!strings.Contains(got.stderr, name+`": read`) {
+			t.Errorf("%s: code %d, %q", name, got.code, got.stderr)
+		}
 	}
 }

@@ -110,6 +110,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if exit.err != nil {
 			fmt.Fprintf(stderr, "error: %s\n", visible(exit.err.Error()))
 		}
+		if errors.Is(exit.err, syscall.EIO) { // A disk is at fault, not what it was to give.
+			return exitHarness
+		}
 		return exit.code
 	}
 	fmt.Fprintf(stderr, "error: %s\n", visible(err.Error()))

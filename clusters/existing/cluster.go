@@ -25,6 +25,8 @@ import (
 const (
 	// joinBound is how long one node may take to get the agent, its pod included.
 	joinBound = 90 * time.Second
+	// listBound bounds a list of the nodes. An address that answers nothing is waited for without one.
+	listBound = 20 * time.Second
 	// atOnce bounds how many nodes are worked on concurrently.
 	atOnce = 20
 )
@@ -103,7 +105,12 @@ func (c *Cluster) known() []*node {
 
 // listNodes reads the nodes from the API.
 func (c *Cluster) listNodes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, listBound, fmt.Errorf("no answer within %s", listBound))
+	defer cancel()
 	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: c.opts.NodeSelector})
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
 	if err != nil {
 		return fmt.Errorf("list nodes of cluster %q: %w", c.name, err)
 	}

@@ -32,8 +32,9 @@ Without --run and --cluster it covers all runs on all of Seatrial's clusters, as
 With --journal it first lists the faults that are open in the journal of a run directory, then undoes those of that run.
 
 API objects are reached through a control-plane node, and on an existing cluster also by its kubeconfig. If the API
-server does not answer, heal still heals the nodes and reports what it could not do; timers on the control plane, where
-there are some, keep trying.`,
+server does not answer, heal still heals the nodes of a kind cluster and reports what it could not do; those of an
+existing cluster it reaches only through the API server. Timers on the nodes undo their faults all the same, and those
+on the control plane, where there are some, keep trying.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

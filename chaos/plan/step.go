@@ -92,10 +92,23 @@ type Tamper struct {
 	// table that the clients write to, as a careless operator does; or "create-user": create a user on the primary of a
 	// semi-synchronous group, which must wait for a replica; or "lose-log": have a later restore of the first instance
 	// do without its last binary log.
-	Kind    string `json:"kind"`
-	Ordinal int    `json:"ordinal"`
-	Page    int    `json:"page,omitempty"` // Of flip-byte.
-	Byte    int    `json:"byte,omitempty"` // Of flip-byte: in the page.
+	Kind string `json:"kind"`
+	// Ordinal is that of the victim. In a group only flip-byte heeds it: delete-row is done on every replica, anything
+	// else on the instance that takes writes.
+	Ordinal int `json:"ordinal"`
+	Page    int `json:"page,omitempty"` // Of flip-byte.
+	Byte    int `json:"byte,omitempty"` // Of flip-byte: in the page.
+}
+
+// where says whose data is harmed.
+func (t Tamper) where(w Workload) string {
+	switch {
+	case !w.Grouped() || t.Kind == "flip-byte":
+		return w.pod(t.Ordinal)
+	case t.Kind == "delete-row":
+		return "every replica"
+	}
+	return "the instance that takes writes"
 }
 
 // Exec is a program that is run once, in a pod. It is done when it ended with 0 or as Refused says; else it has failed.
@@ -294,14 +307,14 @@ func kinds() []kind {
 		{
 			do: ActionTamper, field: "tamper", data: true, check: (*validator).tamper,
 			says: func(p Plan, s Step) string {
-				text := fmt.Sprintf("%s in %s", s.Tamper.Kind, p.Workload.pod(s.Tamper.Ordinal))
+				text := fmt.Sprintf("%s in %s", s.Tamper.Kind, s.Tamper.where(p.Workload))
 				if s.Tamper.Page != 0 {
 					text += fmt.Sprintf(", byte %d of page %d", s.Tamper.Byte, s.Tamper.Page)
 				}
 				return text
 			},
 			hurts: func(p Plan, s Step) string {
-				return fmt.Sprintf("the data of %s, for good: %s", p.Workload.pod(s.Tamper.Ordinal), s.Tamper.Kind)
+				return fmt.Sprintf("the data of %s, for good: %s", s.Tamper.where(p.Workload), s.Tamper.Kind)
 			},
 		},
 		{

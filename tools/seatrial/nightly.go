@@ -268,7 +268,11 @@ func (f *nightlyFlags) night(
 	if err := unused(f.run.cluster.name); err != nil {
 		return err
 	}
-	k, unlock, err := openNight(ctx, list, part, name, nightPlace{f.run.runs, f.store, f.run.output}, stderr)
+	store, err := openRemote(ctx, "--store", f.store)
+	if err != nil {
+		return err
+	}
+	k, unlock, err := openNight(ctx, list, part, name, nightPlace{f.run.runs, store, f.run.output}, stderr)
 	if err != nil {
 		return err
 	}
@@ -308,14 +312,17 @@ func (f *nightlyFlags) night(
 }
 
 // nightPlace is where a night writes: a directory, perhaps a bucket too, and standard output in some form.
-type nightPlace struct{ root, bucket, output string }
+type nightPlace struct {
+	root   string
+	remote *remote
+	output string
+}
 
 // keeper keeps the results of a part of a list.
 type keeper struct {
 	list, part nightly.List
 	place      nightPlace
 	store      rundir.Night
-	remote     *remote
 	stderr     io.Writer
 }
 
@@ -324,9 +331,6 @@ func openNight(
 	ctx context.Context, list, part nightly.List, name string, place nightPlace, stderr io.Writer,
 ) (k keeper, unlock func(), err error) {
 	k = keeper{list: list, part: part, place: place, store: rundir.OpenNight(place.root), stderr: stderr}
-	if k.remote, err = openRemote(ctx, "--store", place.bucket); err != nil {
-		return k, nil, err
-	}
 	unlock, err = k.store.Begin(list, name)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return k, nil, badArguments("%w; wait for it, or give another directory", err)
@@ -334,7 +338,7 @@ func openNight(
 	if err != nil {
 		return k, nil, err
 	}
-	if err := k.remote.begin(ctx, k.store); err != nil {
+	if err := k.place.remote.begin(ctx, k.store); err != nil {
 		unlock()
 		return k, nil, err
 	}
@@ -344,7 +348,7 @@ func openNight(
 // show makes the page, which a killed job leaves, and stores what is not stored yet.
 func (k keeper) show(ctx context.Context) error {
 	_, err := writeNight(k.store, k.part, []string{k.place.root})
-	if err := k.remote.push(ctx, k.store, k.place.root, time.Minute); err != nil {
+	if err := k.place.remote.push(ctx, k.store, k.place.root, time.Minute); err != nil {
 		say(k.stderr, "not stored yet: %v", err) // The next result tries again, and the end.
 	}
 	return err
@@ -354,10 +358,10 @@ func (k keeper) show(ctx context.Context) error {
 // night.
 func (k keeper) conclude(ctx context.Context, stdout io.Writer, nightErr error) error {
 	s, err := writeNight(k.store, k.part, []string{k.place.root})
-	err = errors.Join(err, k.remote.push(context.WithoutCancel(ctx), k.store, k.place.root, 5*time.Minute))
+	err = errors.Join(err, k.place.remote.push(context.WithoutCancel(ctx), k.store, k.place.root, 5*time.Minute))
 	whole := len(k.part.Units) == len(k.list.Units)
 	if whole && err == nil {
-		err = k.remote.publish(ctx, k.store)
+		err = k.place.remote.publish(ctx, k.store)
 	}
 	if err := errors.Join(nightErr, err); err != nil {
 		say(k.stderr, "page so far: %s", k.store.Path(rundir.IndexFile))

@@ -24,8 +24,8 @@ import (
 
 // judgeFlags are the arguments and flags of nightly judge.
 type judgeFlags struct {
-	runs, shard string
-	place       nightPlace
+	runs, shard, store string
+	place              nightPlace
 }
 
 func newNightlyJudge() *cobra.Command {
@@ -45,7 +45,7 @@ written below --out. Parts, --store, merge and the exit code are those of nightl
 		},
 	}
 	shardFlag(cmd, &f.shard)
-	storeFlag(cmd, &f.place.bucket)
+	storeFlag(cmd, &f.store)
 	cmd.Flags().StringVar(&f.place.root, "out", "", "write below this directory, in nightly/")
 	outputFlag(cmd, &f.place.output, "runs that were not as expected")
 	return cmd
@@ -68,7 +68,10 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, runs.close()) }()
-	if err := f.apart(ctx, runs); err != nil {
+	if f.place.remote, err = openRemote(ctx, "--store", f.store); err != nil {
+		return err
+	}
+	if err := f.apart(runs); err != nil {
 		return err
 	}
 	saved, err := runs.list(ctx)
@@ -122,7 +125,7 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 }
 
 // apart refuses a place for the results that is that of the runs: there the pages of a night would be replaced.
-func (f *judgeFlags) apart(ctx context.Context, runs *runsAt) error {
+func (f *judgeFlags) apart(runs *runsAt) error {
 	real := func(path string) string {
 		abs, err := filepath.Abs(path)
 		if err != nil {
@@ -137,12 +140,10 @@ func (f *judgeFlags) apart(ctx context.Context, runs *runsAt) error {
 		return badArguments("--out: %q has the runs, and its nightly/ may be a night's: give another directory",
 			f.place.root)
 	}
-	store, err := openRemote(ctx, "--store", f.place.bucket)
-	if err == nil && store != nil && runs.bucket != nil && store.Place() == runs.bucket.Place() {
-		err = badArguments("--store: %q has the runs, and its nightly/ may be a night's: give another prefix",
-			f.place.bucket)
+	if to := f.place.remote; to != nil && runs.bucket != nil && to.Place() == runs.bucket.Place() {
+		return badArguments("--store: %q has the runs, and its nightly/ may be a night's: give another prefix", f.store)
 	}
-	return err
+	return nil
 }
 
 // judgeAgain judges a saved run and compares the verdict of each check with the one that was kept. What it returns

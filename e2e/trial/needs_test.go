@@ -72,6 +72,15 @@ func TestLimitsCountWaiting(t *testing.T) {
 	}
 }
 
+// TestAnExistingClusterIsNotOnThisMachine: why it cannot is not said of the machine of the harness.
+func TestAnExistingClusterIsNotOnThisMachine(t *testing.T) {
+	upgrade, _ := AllParts().Named("upgrade")
+	err := ValidateExisting(AllParts(), plan.Make(upgrade, 1), false)
+	if err == nil || strings.Contains(err.Error(), "this machine") || !strings.Contains(err.Error(), "by kubeconfig") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestAnUpgradeOfAClusterThatIsNotSteady is refused before anything is touched, by what is not as the plan begins.
 func TestAnUpgradeOfAClusterThatIsNotSteady(t *testing.T) {
 	upgrade, _ := AllParts().Named("upgrade")

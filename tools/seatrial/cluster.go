@@ -347,7 +347,7 @@ func (f *clusterFlags) existing(m *trial.ClusterOptions, stderr io.Writer, plans
 	m.Access.FaultNodes = f.faultNodes
 	if need := m.Access.Faults.Total; f.budget != 0 && f.budget < need {
 		return badArguments("nothing was touched: --fault-budget is %s, and the faults of the plan may last %s, added "+
-			"up; the table above has each one's time in \"at most\"", f.budget, need)
+			"up: give that, or leave it out", f.budget, need)
 	}
 	return unused(url.PathEscape(name))
 }

@@ -25,8 +25,9 @@ func newDataClient() *cobra.Command {
     command: [seatrial, data-client, mysql]
   secret: {name: NAME}    # with the keys user and password, of a user that may create a database
 
-Every instance must take writes. The rows are in the database "seatrial", which is dropped after the trial if no
-table is left in it. The program reads requests from standard input and writes answers, as docs/workloads.md says.`,
+Every instance must take writes; with a topology, those whose read_only is off. The rows are in the database
+"seatrial", which is dropped after the trial if no table is left in it. The program reads requests from standard input
+and writes answers, as docs/workloads.md says.`,
 		Args:      exactly("the database"),
 		ValidArgs: known,
 		RunE: func(cmd *cobra.Command, args []string) error {

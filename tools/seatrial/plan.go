@@ -21,7 +21,7 @@ func newPlan() *cobra.Command {
 	var output, caseFile string
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "plan SCENARIO",
+		Use:   "plan SCENARIO | --plan FILE | --case FILE",
 		Short: "Print the plan of a scenario and seed, and what it touches; touches nothing",
 		Long: `Plan prints a plan, the pods and nodes that it touches, for how long and how that is undone. It needs no
 cluster. With --kubeconfig or --context it reads nodes and pods of that cluster, and names them. With -o rbac it prints

@@ -40,7 +40,7 @@ type runFlags struct {
 func newRun() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run SCENARIO",
+		Use:   "run SCENARIO | --plan FILE",
 		Short: "Run a scenario on a real cluster and judge it",
 		Long: `Run makes what is missing (container engine, images, cluster), executes the plan, judges the record and
 deletes the cluster unless --keep is given. The exit code is the verdict: 0 PASS, 1 FAIL, 2 UNKNOWN.

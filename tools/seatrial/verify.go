@@ -30,7 +30,7 @@ type verifyFlags struct {
 func newVerify() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify CERTIFICATE RUNS",
+		Use:   "verify CERTIFICATE RUNS --key FILE",
 		Short: "Check a certificate: its signature, and its runs, which are judged again",
 		Long: `Verify checks the signature of a certificate, compares the files of its runs, below the directory RUNS,
 with their digests, judges the runs again, and derives the certificate again. With --kubeconfig or --context it also

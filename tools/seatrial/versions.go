@@ -47,7 +47,7 @@ func newVersionsAdd() *cobra.Command {
 etcd, CoreDNS and pause image the version asks for, and writes the Go modules of all that is compiled, with their
 checksums, below tools/offline/nodeimage/pins. Build seatrial again after it. The exit code is 254 if the version does
 not exist, or if this is not the source tree.`,
-		Example: "  seatrial versions add v1.37.2",
+		Example: "  seatrial versions add v1.36.4",
 		Args:    exactly("VERSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if why := plan.NoVersion(args[0]); why != "" {

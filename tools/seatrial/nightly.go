@@ -533,6 +533,11 @@ What it makes of a bucket it writes below --out, and into the bucket.`,
 			if len(dirs) == 0 {
 				return badArguments("DIR is missing: give the --runs directory of each shard")
 			}
+			if out != "" {
+				if err := folderToWrite("--out", out); err != nil {
+					return err
+				}
+			}
 			var bucketed *remote
 			if len(dirs) == 1 && strings.HasPrefix(dirs[0], bucket.Scheme) {
 				if out == "" {

@@ -59,6 +59,9 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 	if f.place.root == "" {
 		return badArguments("--out is missing: give the directory for results and pages")
 	}
+	if err := folderToWrite("--out", f.place.root); err != nil {
+		return err
+	}
 	var list nightly.List
 	if list.Commit, err = commitOrProgram(); err != nil {
 		return err

@@ -128,6 +128,20 @@ func TestRunsAndResultsAreApart(t *testing.T) {
 	}
 }
 
+// TestAPlaceThatCannotBeWrittenToIsABadArgument, before a run is judged.
+func TestAPlaceThatCannotBeWrittenToIsABadArgument(t *testing.T) {
+	root, judged := savedBelow(t, scaled), t.TempDir()
+	if got := ask(t, "nightly", "judge", root, "--out", judged); got.code != exitPass {
+		t.Fatalf("%+v", got)
+	}
+	for _, args := range [][]string{{"nightly", "judge", root}, {"nightly", "merge", judged}} {
+		got := ask(t, append(args, "--out", "/dev/null/x")...)
+		if got.code != exitArguments || !strings.Contains(got.stderr, `--out "/dev/null/x" cannot be written to`) {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}
+
 // TestPartsJudgeAsOneDoes: what is merged is what one process writes, byte for byte.
 func TestPartsJudgeAsOneDoes(t *testing.T) {
 	root := savedBelow(t, scaled, settled, scaling)

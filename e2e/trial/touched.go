@@ -119,7 +119,7 @@ func (s *Surroundings) write(b *strings.Builder, p plan.Plan) {
 		fmt.Fprintf(b, " and %d more", len(beside)-maxPodsShown)
 	}
 	b.WriteString("\n  undo      armed before each fault, on a node or, where none can undo it, on this machine; due " +
-		"after the time in \"at most\"; `seatrial heal` and `seatrial clean` undo the rest\n")
+		"after the time in \"at most\"; `seatrial heal` and `seatrial clean` with this --kubeconfig undo the rest\n")
 }
 
 // Steady returns an error unless a trial can begin on an existing cluster: no other harness uses it, it has the workers

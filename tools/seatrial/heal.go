@@ -20,6 +20,7 @@ import (
 
 func newHeal() *cobra.Command {
 	var run, one, dir, output string
+	var hurt []string // Nodes with open faults in the journal.
 	var access accessFlags
 	var all bool
 	cmd := &cobra.Command{
@@ -46,7 +47,7 @@ on the control plane, where there are some, keep trying.`,
 				return badArguments("--journal already names the run; omit --run")
 			case dir != "":
 				var err error
-				if run, err = openFaults(dir, cmd.ErrOrStderr()); err != nil {
+				if run, hurt, err = openFaults(dir, cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 				if run == "" {
@@ -73,7 +74,7 @@ on the control plane, where there are some, keep trying.`,
 			if err != nil && len(h.Nodes) == 0 {
 				return err
 			}
-			return errors.Join(err, h.write(cmd.OutOrStdout(), output))
+			return errors.Join(err, h.write(cmd.OutOrStdout(), output), h.reached(hurt))
 		},
 	}
 	outputFlag(cmd, &output, "nodes where something was undone")
@@ -91,6 +92,18 @@ on the control plane, where there are some, keep trying.`,
 type healed struct {
 	Nodes     []undo.Report `json:"nodes"`
 	Watchdogs []string      `json:"watchdogs"` // That were ended beside their clusters.
+}
+
+// reached returns an error unless all nodes were looked at.
+func (h healed) reached(nodes []string) error {
+	nodes = slices.DeleteFunc(nodes, func(name string) bool {
+		return slices.ContainsFunc(h.Nodes, func(r undo.Report) bool { return r.Node == name })
+	})
+	if len(nodes) == 0 {
+		return nil
+	}
+	return badArguments("--journal: faults are open on %s, which was not looked at: if its cluster still exists, name it "+
+		"by --kubeconfig or --context", strings.Join(nodes, ", "))
 }
 
 func (h healed) write(w io.Writer, output string) error {
@@ -185,15 +198,15 @@ func (h *healed) heal(ctx context.Context, c clusters.Cluster, only undo.Only) e
 }
 
 // openFaults lists the open faults of the journal in a run directory and returns the run, empty if the journal has no
-// entry. A truncated journal is read as far as possible; the marks show the rest.
-func openFaults(path string, stderr io.Writer) (run string, err error) {
+// entry, and the nodes with such faults. A truncated journal is read as far as possible; the marks show the rest.
+func openFaults(path string, stderr io.Writer) (run string, nodes []string, err error) {
 	dir, err := rundir.Open(path)
 	if err != nil {
-		return "", badArguments("--journal: %w; give the path of a run directory, for example runs/latest", err)
+		return "", nil, badArguments("--journal: %w; give the path of a run directory, for example runs/latest", err)
 	}
 	data, err := dir.ReadFile(rundir.JournalFile)
 	if err != nil {
-		return "", badArguments("--journal: %w; use --run, or neither", err)
+		return "", nil, badArguments("--journal: %w; use --run, or neither", err)
 	}
 	record, err := undo.ReadJournal(bytes.NewReader(data))
 	if err != nil {
@@ -201,17 +214,20 @@ func openFaults(path string, stderr io.Writer) (run string, err error) {
 	}
 	if len(record.Entries) == 0 {
 		say(stderr, "no fault was started in %s", dir.Path())
-		return "", nil
+		return "", nil, nil
 	}
 	open := record.Open()
 	for _, e := range open {
 		say(stderr, "step %d %s on node %s: started and not shown to be gone, last %s at %s", e.Step, e.Fault, e.Node,
 			e.Stage, e.At)
+		if !slices.Contains(nodes, e.Node) {
+			nodes = append(nodes, e.Node)
+		}
 	}
 	if len(open) == 0 {
 		say(stderr, "every started fault was shown to be gone; looking for marks anyway")
 	}
-	return record.Entries[0].Run, nil
+	return record.Entries[0].Run, nodes, nil
 }
 
 // newDeadman makes the command that a trial starts for a fault that no node can undo; it outlives the trial.

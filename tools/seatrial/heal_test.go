@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +55,16 @@ func TestHealTellsWhatTheJournalHasOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 			var said strings.Builder
-			run, err := openFaults(dir.Path(), &said)
+			run, nodes, err := openFaults(dir.Path(), &said)
 			if err != nil || run != tc.run {
 				t.Errorf("got run %q, %v", run, err)
+			}
+			missed := healed{Nodes: []undo.Report{{Node: "control"}}}.reached(slices.Clone(nodes))
+			if open := strings.Contains(said.String(), "on node worker"); open != (missed != nil) {
+				t.Errorf("open on %q, and another node was looked at: %v", nodes, missed)
+			}
+			if err := (healed{Nodes: []undo.Report{{Node: "worker"}}}).reached(nodes); err != nil {
+				t.Errorf("open on %q, which was looked at: %v", nodes, err)
 			}
 			for _, want := range tc.says {
 				if !strings.Contains(said.String(), want) {

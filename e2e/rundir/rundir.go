@@ -67,7 +67,7 @@ func Create(root, scenario string, seed uint64, now time.Time) (*Dir, error) {
 		return nil, errors.Join(err, d.Discard())
 	}
 	if err := pointLatest(root, filepath.Join(scenario, name)); err != nil {
-		return nil, err
+		return nil, errors.Join(err, d.Discard())
 	}
 	return d, nil
 }
@@ -115,7 +115,7 @@ func pointLatest(root, target string) error {
 		return fmt.Errorf("link latest run: %w", err)
 	}
 	if err := os.Rename(temp, link); err != nil {
-		return fmt.Errorf("link latest run: %w", err)
+		return errors.Join(fmt.Errorf("link latest run: %w", err), os.Remove(temp))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package rundir_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,22 @@ func TestCreateNamesTheRunAndPointsLatest(t *testing.T) {
 	}
 	if _, err := rundir.Create(root, "smoke", 42, time.Date(2026, 11, 21, 5, 40, 12, 0, time.UTC)); err == nil {
 		t.Error("a second run in the same directory was accepted")
+	}
+}
+
+// TestWhatCannotBeTheLatestRunIsNotLeft has a folder of the user's where the link goes.
+func TestWhatCannotBeTheLatestRunIsNotLeft(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "latest", "of"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rundir.Create(root, "smoke", 42, time.Now()); err == nil || !strings.Contains(err.Error(), "latest") {
+		t.Errorf("got %v", err)
+	}
+	for _, pattern := range []string{"smoke/*", "latest.*"} {
+		if left, err := filepath.Glob(filepath.Join(root, pattern)); err != nil || len(left) > 0 {
+			t.Errorf("left: %q, %v", left, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package rundir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -61,13 +62,13 @@ func (n Night) Keep(r nightly.Result) error {
 
 // Results returns all results that were kept, of any commit and version.
 func (n Night) Results() ([]nightly.Result, error) {
-	paths, err := filepath.Glob(n.dir.File(filepath.Join(UnitsDir, "*.json")))
+	names, err := fs.Glob(os.DirFS(n.dir.path), UnitsDir+"/*.json")
 	if err != nil {
 		return nil, fmt.Errorf("list results: %w", err)
 	}
-	all := make([]nightly.Result, len(paths))
-	for i, path := range paths {
-		if err := n.dir.ReadJSON(filepath.Join(UnitsDir, filepath.Base(path)), &all[i]); err != nil {
+	all := make([]nightly.Result, len(names))
+	for i, name := range names {
+		if err := n.dir.ReadJSON(name, &all[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -168,20 +168,17 @@ func (d *Dir) Logs(each func(node, source, line string)) error {
 	for pattern, source := range map[string]string{
 		"nodes/*/journal.log": "journal", "nodes/*/pods/*kube-controller-manager*/*/*.log": "kube-controller-manager",
 	} {
-		paths, err := filepath.Glob(d.File(pattern))
+		files := os.DirFS(d.path)
+		names, err := fs.Glob(files, pattern)
 		if err != nil {
 			return err
 		}
-		for _, path := range paths {
-			data, err := os.ReadFile(path)
+		for _, name := range names {
+			data, err := fs.ReadFile(files, name)
 			if err != nil {
 				return err
 			}
-			in, err := filepath.Rel(d.File("nodes"), path)
-			if err != nil {
-				return err
-			}
-			node, _, _ := strings.Cut(in, string(filepath.Separator))
+			node, _, _ := strings.Cut(strings.TrimPrefix(name, "nodes/"), "/")
 			for line := range strings.Lines(string(data)) {
 				each(node, source, line)
 			}
@@ -213,13 +210,13 @@ func (d *Dir) OpenAppend(name string) (*os.File, error) {
 
 // List returns the run directories below root that were judged, newest first.
 func List(root string) ([]*Dir, error) {
-	paths, err := filepath.Glob(filepath.Join(root, "*", "*", VerdictFile))
+	names, err := fs.Glob(os.DirFS(root), "*/*/"+VerdictFile) // Whatever letters root has.
 	if err != nil {
 		return nil, fmt.Errorf("list runs below %q: %w", root, err)
 	}
-	dirs := make([]*Dir, 0, len(paths))
-	for _, path := range paths {
-		dirs = append(dirs, &Dir{path: filepath.Dir(path)})
+	dirs := make([]*Dir, 0, len(names))
+	for _, name := range names {
+		dirs = append(dirs, &Dir{path: filepath.Join(root, filepath.Dir(name))})
 	}
 	slices.SortFunc(dirs, func(a, b *Dir) int { return cmp.Compare(filepath.Base(b.path), filepath.Base(a.path)) })
 	return dirs, nil

@@ -1,6 +1,7 @@
 package rundir_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/e2e/nightly"
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
@@ -146,5 +148,33 @@ func TestWriteFileKeepsTheOldOneWhenItFails(t *testing.T) {
 func TestOpenWantsAHistory(t *testing.T) {
 	if _, err := rundir.Open(t.TempDir()); err == nil {
 		t.Error("an empty folder was taken for a run directory")
+	}
+}
+
+// TestARootMayHaveAnyLetters has those of patterns in the name of the directory for runs.
+func TestARootMayHaveAnyLetters(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "job [1-4] *?")
+	d := create(t, root)
+	night := rundir.OpenNight(root)
+	unlock, err := night.Begin(nightly.List{}, "1-of-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if err := errors.Join(d.WriteFile(rundir.VerdictFile, []byte("{}")), night.Keep(nightly.Result{}),
+		os.Mkdir(d.File("nodes/n"), 0o755), d.WriteFile("nodes/n/journal.log", []byte("a line\n"))); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := rundir.List(root)
+	if err != nil || len(runs) != 1 || runs[0].Path() != d.Path() {
+		t.Errorf("runs: %v, %v", runs, err)
+	}
+	if kept, err := night.Results(); err != nil || len(kept) != 1 {
+		t.Errorf("results: %v, %v", kept, err)
+	}
+	var lines []string
+	if err := d.Logs(func(node, source, line string) { lines = append(lines, node+source+line) }); err != nil ||
+		len(lines) != 1 || lines[0] != "njournala line\n" {
+		t.Errorf("lines: %q, %v", lines, err)
 	}
 }

@@ -57,7 +57,7 @@ func Decode(r io.Reader) (Plan, error) {
 func decode(data []byte, into any, what string) FieldErrors {
 	errs := Unmarshal(data, into).of(what)
 	var fields map[string]any
-	if len(errs) == 0 || yaml.Unmarshal(data, &fields) != nil {
+	if len(errs) == 0 || len(data) > maxBytes || yaml.Unmarshal(data, &fields) != nil {
 		return errs
 	}
 	instead := errs

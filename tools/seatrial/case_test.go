@@ -180,7 +180,8 @@ func TestAFileOfAnotherKindIsNamed(t *testing.T) {
 			}
 			want := flag + ": this is a " + what + " file; give it to `seatrial "
 			got := u.program(t, append(args, file)...)
-			if got.code != exitArguments || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "no such") {
+			if got.code != exitArguments || !strings.Contains(got.stderr, want) ||
+				strings.Contains(got.stderr, "no such") {
 				t.Errorf("%s as --%s: exit code %d, want %q in:\n%s", what, flag, got.code, want, got.stderr)
 			}
 		}

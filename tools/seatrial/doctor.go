@@ -12,8 +12,8 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this host can run a trial, and say how to add what is missing; changes nothing",
-		Long: `Doctor checks whether this host can run a trial, and prints for each failure the command that adds what is
-missing. It changes nothing. The exit code is 0 if a trial can run, 1 if not.`,
+		Long: `Doctor checks whether this host can run a trial, and prints for each failure the command that adds
+what is missing. It changes nothing. The exit code is 0 if a trial can run, 1 if not.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs, Images: []doctor.Image{

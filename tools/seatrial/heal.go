@@ -102,8 +102,8 @@ func (h healed) reached(nodes []string) error {
 	if len(nodes) == 0 {
 		return nil
 	}
-	return badArguments("--journal: faults are open on %s, which was not looked at: if its cluster still exists, name it "+
-		"by --kubeconfig or --context", strings.Join(nodes, ", "))
+	return badArguments("--journal: faults are open on %s, which was not looked at: if its cluster still exists, name "+
+		"it by --kubeconfig or --context", strings.Join(nodes, ", "))
 }
 
 func (h healed) write(w io.Writer, output string) error {

@@ -526,9 +526,9 @@ func newNightlyMerge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge DIR...|s3://BUCKET/PREFIX",
 		Short: "Merge the results of shards, each a --runs directory or all in one bucket; needs no cluster",
-		Long: `Merge writes junit.xml, nightly.json, nightly.prom, summary.md and index.html for all shards of one list. It
-reads result files only: a unit of the list without a result in any shard is UNKNOWN. The exit code is that of nightly.
-What it makes of a bucket it writes below --out, and into the bucket.`,
+		Long: `Merge writes junit.xml, nightly.json, nightly.prom, summary.md and index.html for all shards of one
+list. It reads result files only: a unit of the list without a result in any shard is UNKNOWN. The exit code is that of
+nightly. What it makes of a bucket it writes below --out, and into the bucket.`,
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
 				return badArguments("DIR is missing: give the --runs directory of each shard")

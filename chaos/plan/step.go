@@ -91,10 +91,10 @@ type Tamper struct {
 	// Workload.Registers; or "lose-money": take money from an account of Workload.Transfers; or "drop-table": drop the
 	// table that the clients write to, as a careless operator does; or "create-user": create a user on the primary of a
 	// semi-synchronous group, which must wait for a replica; or "lose-log": have a later restore of the first instance
-	// do without its last binary log.
+	// do without its last binary log; or "second-writer": open a replica for writes and have a client write there.
 	Kind string `json:"kind"`
-	// Ordinal is that of the victim. In a group only flip-byte heeds it: delete-row is done on every replica, anything
-	// else on the instance that takes writes.
+	// Ordinal is that of the victim. In a group only flip-byte and second-writer heed it: delete-row is done on every
+	// replica, anything else on the instance that takes writes.
 	Ordinal int `json:"ordinal"`
 	Page    int `json:"page,omitempty"` // Of flip-byte.
 	Byte    int `json:"byte,omitempty"` // Of flip-byte: in the page.
@@ -103,7 +103,7 @@ type Tamper struct {
 // where says whose data is harmed.
 func (t Tamper) where(w Workload) string {
 	switch {
-	case !w.Grouped() || t.Kind == "flip-byte":
+	case !w.Grouped() || t.Kind == "flip-byte" || t.Kind == "second-writer":
 		return w.pod(t.Ordinal)
 	case t.Kind == "delete-row":
 		return "every replica"
@@ -570,7 +570,7 @@ func (v *validator) tamper(at string, s Step, _ depth) {
 	at += ".tamper"
 	t := s.Tamper
 	v.OneOf(at+".kind", "tampering", t.Kind, "create-user", "delete-row", "drop-table", "flip-byte",
-		"lose-append", "lose-log", "lose-money", "lose-write")
+		"lose-append", "lose-log", "lose-money", "lose-write", "second-writer")
 	if t.Kind == "create-user" && v.work.TopologyName() != TopologySemiSync {
 		v.Add(at+".kind", "set workload.topology to semisync", "%q: nothing waits for a replica", t.Kind)
 	}
@@ -578,6 +578,8 @@ func (v *validator) tamper(at string, s Step, _ depth) {
 	case t.Kind == "delete-row" && v.work.Multi():
 		v.Add(at+".kind", "use another topology", "%q: topology %q has no replicas to delete it on", t.Kind,
 			v.work.Topology)
+	case t.Kind == "second-writer" && (!v.work.Grouped() || v.work.Multi()):
+		v.Add(at+".kind", "set another workload.topology", "%q: each instance takes writes", t.Kind)
 	case t.Kind == "lose-log" && !v.work.Replicated:
 		v.Add(at+".kind", "set workload.replicated", "%q: nothing is restored by binary logs", t.Kind)
 	case t.Kind == "lose-append" && v.work.Transactions == 0:

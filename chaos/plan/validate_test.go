@@ -137,6 +137,8 @@ func mistakes() []mistake {
 			`steps[5].tamper.kind: "lose-money": there are no accounts; set workload.transfers`},
 		{"append without lists", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "lose-append" },
 			`steps[5].tamper.kind: "lose-append": without transactions there are no lists`},
+		{"second of many writers", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "second-writer" },
+			`steps[5].tamper.kind: "second-writer": each instance takes writes; set another workload.topology`},
 		{"binary log of no copy", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "lose-log" },
 			`steps[5].tamper.kind: "lose-log": nothing is restored by binary logs; set workload.replicated`},
 		{"create a user without semi-sync", func(p *plan.Plan) { p.Steps[5].Tamper.Kind = "create-user" },

@@ -11,9 +11,10 @@ import (
 // MountResidue judges how long mounts outlive their pods.
 //
 // A pod's mount is idle from the end of the pod's object on. A global mount is idle while no pod of its node uses the
-// volume. An idle mount must be gone within the settle bound, which starts when the mount becomes idle or when the last
-// fault is confirmed healed, whichever is later: during a fault a node may do nothing. The mount of a disk that was
-// pulled out of its node counts like any other: it is in the way of the next mount.
+// volume. An idle mount must be gone within the settle bound, which starts when the mount becomes idle, and again when
+// a fault is confirmed healed: during a fault a node may do nothing. What a later fault takes away, as a reboot does,
+// was left behind all the same. The mount of a disk that was pulled out of its node counts like any other: it is in
+// the way of the next mount.
 func MountResidue() Check {
 	return Check{
 		Name:    "mount-residue",
@@ -128,40 +129,51 @@ func (r *ruling) unused(life *world.Mount, name string) []idle {
 // judgeIdle demands that an idle mount was gone within the bound. It reports whether it added a violation or a reason.
 func (r *ruling) judgeIdle(life *world.Mount, n idle, name string) bool {
 	bound := r.trial.Plan.Bounds.Settle
-	from := max(n.NotBefore, life.From)
+	var hurt []history.Span
+	unhealed := ""
 	for _, l := range r.trial.Faults {
-		active, ok := l.Active()
-		switch {
-		case ok && active.NotAfter == world.Forever:
-			if life.MaybeTo > n.NotBefore.Add(bound.D()) {
-				r.unknown("%s was never shown to be healed: until when mounts may be left is not known", l)
+		if active, ok := l.Active(); ok {
+			hurt = append(hurt, active)
+			if active.NotAfter == world.Forever {
+				unhealed = l.String()
 			}
-			return false
-		case ok:
-			from = max(from, active.NotAfter)
 		}
 	}
-	deadline := from.Add(bound.D())
+	// The mount's time from the end of the bound on, if some time without a fault was longer.
+	left := func(until history.Time) (history.Span, bool) {
+		there := history.Span{NotBefore: max(n.NotBefore, life.From), NotAfter: min(until, n.NotAfter)}
+		for _, calm := range world.Holes(there, hurt, nil) {
+			if calm.Length() > bound.D() {
+				return history.Span{NotBefore: calm.NotBefore.Add(bound.D()), NotAfter: there.NotAfter}, true
+			}
+		}
+		return there, false
+	}
+	span, certain := left(life.To)
+	maybe, perhaps := left(life.MaybeTo)
 	switch {
-	case life.MaybeTo <= deadline || life.MaybeFrom >= n.NotAfter || n.NotAfter <= deadline:
-		return false
-	case life.To <= deadline:
+	case certain:
+	case perhaps:
 		r.unknown("the mount of volume %s as %s may have been left behind after %s, at %s: it was last seen at "+
 			"%s, and the bound of %s ran to %s", name, life, n.why, r.clock(n.NotBefore), r.clock(life.To), bound,
-			r.clock(deadline))
+			r.clock(maybe.NotBefore))
 		return true
+	case unhealed != "" && life.MaybeTo > n.NotBefore.Add(bound.D()):
+		r.unknown("%s was never shown to be healed: until when mounts may be left is not known", unhealed)
+		return false
+	default:
+		return false
 	}
-	until := min(life.To, n.NotAfter)
-	if life.Place.Pod == "" && r.world.Watch().Blind(n.NotBefore, until, world.PodsObserver) {
+	if life.Place.Pod == "" && r.world.Watch().Blind(n.NotBefore, span.NotAfter, world.PodsObserver) {
 		r.unknown("the mount of volume %s as %s may have been left behind after %s, at %s: whether a pod needed it is "+
 			"not known, since the watch of pods was blind until %s", name, life, n.why, r.clock(n.NotBefore),
-			r.clock(until))
+			r.clock(span.NotAfter))
 		return true
 	}
-	r.violation(Finding{Subject: "volume " + name, Node: life.Node, Events: leading(n.events, life.Events),
-		Span:   history.Span{NotBefore: deadline, NotAfter: until},
-		Faults: r.trial.FaultsIn(history.Span{NotBefore: n.NotBefore, NotAfter: until})},
+	r.violation(Finding{Subject: "volume " + name, Node: life.Node, Events: leading(n.events, life.Events), Span: span,
+		Faults: r.trial.FaultsIn(history.Span{NotBefore: n.NotBefore, NotAfter: span.NotAfter})},
 		"The mount of volume %s as %s was left behind: %s at %s, and it was still there at %s, after the bound of %s "+
-			"had run out at %s.", name, life, n.why, r.clock(n.NotBefore), r.clock(until), bound, r.clock(deadline))
+			"had run out at %s.", name, life, n.why, r.clock(n.NotBefore), r.clock(span.NotAfter), bound,
+		r.clock(span.NotBefore))
 	return true
 }

@@ -267,20 +267,35 @@ func TestNeverMadeAgain(t *testing.T) {
 	expect(t, result(t, tell(), "set-policy"), check.Fail, "Pod web-1, gone since")
 }
 
-// As before, but a fault lets the namespace have no more pods.
-func TestNotMadeAgainForAQuota(t *testing.T) {
-	w := historytest.Web(spec{Replicas: 3, Parallel: true})
-	w.Pause = 1
-	w.Up(0, 1, 2)
-	w.Fault(2, "pod-quota", "", "", historytest.FaultTimes{Intent: w.Now, Injected: w.Now, InjectedEnd: w.Now,
-		Confirmed: w.Now, Healed: w.Now + 60, HealedEnd: w.Now + 60, Over: w.Now + 60})
-	w.Ask(1).Gone(1).Wait(100).Up(1)
-	h := planned(w, 5, func(p *plan.Plan) {
-		stopsManager(p)
-		p.Steps[1].Fault.Name = "pod-quota"
-	})
-	editAll(kind(history.KindFault), func(e *history.Event) { e.Fault.Takes = []string{"quota"} })(h.Events)
-	expect(t, result(t, h, "set-policy"), check.Pass, "")
+// A fault lets the namespace have no more pods, before a pod is wanted or long after.
+func TestNotMadeForAQuota(t *testing.T) {
+	limited := func(tell func(w *web, limit func())) check.Result {
+		w := historytest.Web(spec{Replicas: 3, Parallel: true})
+		w.Pause = 1
+		tell(w.Up(0, 1, 2), func() {
+			w.Fault(2, "pod-quota", "", "", historytest.FaultTimes{Intent: w.Now, Injected: w.Now, InjectedEnd: w.Now,
+				Confirmed: w.Now, Healed: w.Now + 60, HealedEnd: w.Now + 60, Over: w.Now + 60})
+		})
+		h := planned(w, 5, func(p *plan.Plan) {
+			stopsManager(p)
+			p.Steps[1].Fault.Name = "pod-quota"
+		})
+		editAll(kind(history.KindFault), func(e *history.Event) { e.Fault.Takes = []string{"quota"} })(h.Events)
+		return result(t, h, "set-policy")
+	}
+	expect(t, limited(func(w *web, limit func()) {
+		limit()
+		w.Ask(1).Gone(1).Wait(100).Up(1)
+	}), check.Pass, "")
+	expect(t, limited(func(w *web, limit func()) {
+		limit()
+		w.Change(replicas(4)).Wait(100).Up(3)
+	}), check.Pass, "")
+	expect(t, limited(func(w *web, limit func()) {
+		w.Ask(1).Gone(1).Wait(100)
+		limit()
+		w.Wait(100).Up(1)
+	}), check.Fail, "Pod web-1, gone since")
 }
 
 // A volume is recycled after its claim was deleted, and nobody claims it any more.

@@ -16,7 +16,7 @@ import (
 //
 // A Parallel set has the Ready bound to create a pod that it wants or to end one that it does not: by then all pods
 // must be Ready, not only created. Time in which the control plane was hurt is not judged; after it, the settle bound
-// counts if it is longer.
+// counts if it is longer. Nor is it judged whether a pod is missing from when a fault limits the namespace.
 func SetPolicy() Check {
 	return ofSets(Check{
 		Name: "set-policy",
@@ -49,8 +49,8 @@ func (j *setJudge) inRange(p *world.PodState) {
 	if every(states, func(st *world.StatefulSet) bool { return !st.Spec.Demand.Wants(p.Life.Ordinal) }) {
 		st := states[0]
 		j.breaks("pod "+p.Life.Name, p.Event.Span, []int64{p.Event.ID, st.Event.ID}, "Pod %s was made at %s although "+
-			"its StatefulSet wants %d pods from ordinal %d on.", p.Life.Name, j.when(p.Event), st.Spec.Demand.Replicas,
-			st.Spec.Demand.Start)
+			"its StatefulSet wants %s from ordinal %d on.", p.Life.Name, j.when(p.Event),
+			plan.Count(st.Spec.Demand.Replicas, "pod"), st.Spec.Demand.Start)
 	}
 }
 
@@ -114,12 +114,12 @@ func (j *setJudge) promptWithin(st *world.StatefulSet, well history.Span, bound 
 	for k := range wanted.Ordinals() {
 		j.evidence++
 		for _, hole := range world.Holes(well, lives[k], nil) {
-			again := hole.NotBefore > well.NotBefore
-			if hole.Length() < bound || again && j.limited(hole) {
+			hole.NotAfter = min(hole.NotAfter, j.limited(hole))
+			if hole.Length() < bound {
 				continue
 			}
 			missing, not := "wanted since "+from, "made"
-			if again {
+			if hole.NotBefore > well.NotBefore {
 				missing, not = "gone since "+j.clock(hole.NotBefore), "made again"
 			}
 			name := fmt.Sprintf("%s-%d", j.set.Name, k)
@@ -129,13 +129,17 @@ func (j *setJudge) promptWithin(st *world.StatefulSet, well history.Span, bound 
 	}
 }
 
-// limited reports whether a fault limited the namespace at some time in span: the controller retries what was refused
-// at ever longer intervals.
-func (j *setJudge) limited(span history.Span) bool {
-	return slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
+// limited returns since when a fault limited the namespace at some time in span, Forever if none did. It counts to the
+// end of span: the controller retries what was refused at ever longer intervals.
+func (j *setJudge) limited(span history.Span) history.Time {
+	since := world.Forever
+	for _, l := range j.trial.Faults {
 		active, ok := l.Active()
-		return ok && active.PossiblyOverlaps(span) && slices.Contains(l.Takes, plan.PartQuota)
-	})
+		if ok && active.PossiblyOverlaps(span) && slices.Contains(l.Takes, plan.PartQuota) {
+			since = min(since, active.NotBefore)
+		}
+	}
+	return since
 }
 
 // revisions demands, if revisions were watched, that no more old ones than the limit are kept for longer than the

@@ -67,7 +67,14 @@ func (j *setJudge) claim(key string, ordinal int) {
 
 // deletedByPolicy demands that a claim is deleted only if the retention policy says so.
 func (j *setJudge) deletedByPolicy(c *world.Claim, ordinal int) {
-	if j.trial.Ends(c.Event.Span, []plan.Part{plan.PartClaim}, plan.ActionDeleteClaim) {
+	pod := fmt.Sprintf("%s-%d", j.set.Name, ordinal)
+	if slices.ContainsFunc(j.trial.Plan.AllSteps(), func(st plan.Step) bool {
+		hit := slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool {
+			return l.Step == st.N && l.Victim == pod && slices.Contains(l.Takes, plan.PartClaim)
+		})
+		return (hit || st.Do == plan.ActionDeleteClaim && st.Ordinal != nil && *st.Ordinal == ordinal) &&
+			j.trial.Ran(st.N, c.Event.Span)
+	}) {
 		return // The plan deletes it.
 	}
 	since := j.viewSince(c.Event.Span)

@@ -298,6 +298,23 @@ func TestNotMadeForAQuota(t *testing.T) {
 	}), check.Fail, "Pod web-1, gone since")
 }
 
+// A step of the plan deletes one claim; another is deleted then too, though its ordinal is wanted.
+func TestAnotherClaimIsDeletedWithThePlans(t *testing.T) {
+	deleted := func(own int) check.Result {
+		w := historytest.Web(spec{Replicas: 2})
+		w.Up(0, 1)
+		from := w.Now
+		w.ClaimEnds(changed, 1, "").Wait(10)
+		w.Phase(history.PhaseStep, 2, from-1, w.Now)
+		return result(t, planned(w, 5, func(p *plan.Plan) {
+			p.Steps = append(p.Steps, plan.Step{N: 2, Do: plan.ActionDeleteClaim, Ordinal: &own,
+				Bound: plan.Duration(time.Minute)})
+		}), "set-claims")
+	}
+	expect(t, deleted(1), check.Pass, "")
+	expect(t, deleted(0), check.Fail, "Claim data-web-1 was deleted at")
+}
+
 // A volume is recycled after its claim was deleted, and nobody claims it any more.
 func TestRecycledAndFree(t *testing.T) {
 	w := historytest.Web(spec{Replicas: 2, WhenScaled: "Delete"})

@@ -252,7 +252,13 @@ func stageOrderMutations() []mutation {
 			t.InUse("worker", 20)
 			t.Call("NodeUnstageVolume", "pvc-0", "worker", 21, 21.1, nil)
 			t.Call("NodeStageVolume", "pvc-0", "worker", 22, 22.1, nil)
-		}), fail, "had listed it in volumesAttached since it was unstaged there at +21.100 s"},
+		}), fail, "had listed it in volumesAttached since NodeUnstageVolume at +21.100 s"},
+		{"listed before it was detached by force, and not since", "stage-order", addDisk(func(t *historytest.Trial) {
+			t.InUse("worker", 20)
+			t.Call("ControllerUnpublishVolume", "pvc-0", "worker", 21, 21.1, historytest.On())
+			t.Call("ControllerPublishVolume", "pvc-0", "worker", 21.5, 21.6, historytest.On("worker"))
+			t.Call("NodeStageVolume", "pvc-0", "worker", 22, 22.1, nil)
+		}), fail, "had listed it in volumesAttached since ControllerUnpublishVolume at +21.100 s"},
 		{"listed until after it was unstaged", "stage-order", addDisk(func(t *historytest.Trial) {
 			t.Call("NodeUnstageVolume", "pvc-0", "worker", 20, 20.1, nil)
 			t.InUse("worker", 21)

@@ -14,8 +14,8 @@ import (
 //
 // The kubelet learns from its Node that a volume is attached: it waits until it has reported the volume in
 // volumesInUse, which keeps the attach/detach controller from detaching it, and until that controller lists it in
-// volumesAttached. So some status of the node that was in effect since the volume was last unstaged there must list it,
-// in each. A kubelet that attaches by itself asks no controller, and neither list has its volumes.
+// volumesAttached. So some status of the node that was in effect since the volume was last unstaged there, or detached,
+// must list it, in each. A kubelet that attaches by itself asks no controller and waits for neither list.
 //
 // Each step needs a call of the previous step that succeeded before it began and that no call undid in between. A boot
 // of the node undoes staging, but not attaching. For a driver that never attaches, or never stages, that step is left
@@ -64,10 +64,11 @@ func (r *ruling) judgeListed(c *world.Call) {
 	if v == nil || v.PV == nil {
 		return // Its name in the status of a node is not known.
 	}
-	since, after := history.Time(0), "" // When it was last unstaged there.
-	for _, u := range r.world.Calls().On(world.RPCUnstage, c.Volume, node) {
-		if u.Succeeded() && u.Ended().NotAfter <= began.NotBefore && u.Ended().NotBefore >= since {
-			since, after = u.Ended().NotBefore, " since it was unstaged there at "+r.clock(u.Ended().NotAfter)
+	since, after := history.Time(0), "" // When it was last unstaged there, or detached.
+	for _, u := range r.world.Calls().Of(world.RPCUnstage, world.RPCDetach) {
+		if u.Volume == c.Volume && u.TargetNode() == node && undid(u) && u.Ended().NotAfter <= began.NotBefore &&
+			u.Ended().NotBefore >= since {
+			since, after = u.Ended().NotBefore, fmt.Sprintf(" since %s at %s", u.RPC, r.clock(u.Ended().NotAfter))
 		}
 	}
 	inUse, attached := false, false

@@ -20,15 +20,18 @@ const mostRead = 64 << 10
 // lines splits a stream into lines. Offset is that of the first byte in the file that line did not get.
 //
 // A node that loses its power may lose the end of a file that was read already, and the writer then appends where the
-// disk has its end. So the stream begins with bytes that were read, and where they differ, what follows is new. The
-// disk may also have zeros in place of what was lost: a line that ends with them is left out if all of it was read.
+// disk has its end. So the stream begins with bytes that were read, and where they differ, what follows may be new. The
+// disk may also have zeros in place of what was lost, at the end or in the middle: a line with zeros is left out if all
+// of it was read, as is each later line that is the same as the one that was read there.
 type lines struct {
 	offset int64
 	rest   []byte // A line without an end yet; not counted in offset.
 	skip   bool   // The rest of a line that is too long is skipped.
 	read   []byte // The last bytes before offset.
 	same   int    // So many of read came again.
-	had    int64  // The greatest offset until now.
+	lost   []byte // What had been read from lostAt on, when the stream last differed from it.
+	lostAt int64
+	had    int64 // The greatest offset until now.
 	line   func(offset int64, line []byte)
 	broken func(offset int64, why error)
 }
@@ -58,7 +61,7 @@ func (l *lines) Write(p []byte) (int, error) {
 			}
 		case ended:
 			l.rest = append(l.rest, part...)
-			if end := l.offset + int64(len(l.rest)); end > l.had || !bytes.HasSuffix(l.rest, []byte{0}) {
+			if !l.known(l.rest) {
 				l.line(l.offset, l.rest)
 			}
 			l.keep(append(l.rest, '\n'))
@@ -68,6 +71,13 @@ func (l *lines) Write(p []byte) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// known reports whether all of a line at offset was read before.
+func (l *lines) known(line []byte) bool {
+	at, end := l.offset-l.lostAt, l.offset-l.lostAt+int64(len(line))
+	return l.offset+int64(len(line)) <= l.had && bytes.IndexByte(line, 0) >= 0 ||
+		at >= 0 && end < int64(len(l.lost)) && l.lost[end] == '\n' && bytes.Equal(line, l.lost[at:end])
 }
 
 // keep counts bytes as read.
@@ -87,6 +97,7 @@ func (l *lines) compare(p []byte) []byte {
 			l.same, p = l.same+1, p[1:]
 			continue
 		}
+		l.lost, l.lostAt = slices.Clone(l.read), l.from()
 		l.offset, l.read = l.from()+int64(l.same), l.read[:l.same]
 		if p[0] == '\n' { // The writer ended a line that the disk has the begin of: it was read whole.
 			l.keep(p[:1])

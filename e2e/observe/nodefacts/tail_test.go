@@ -547,6 +547,21 @@ func TestZerosThatWereNotReadAreALoss(t *testing.T) {
 	}
 }
 
+// TestABlockInTheMiddleIsLost: the disk has zeros in its place, and what was read behind it comes again.
+func TestABlockInTheMiddleIsLost(t *testing.T) {
+	t.Parallel()
+	var got []string
+	l := &lines{line: func(_ int64, line []byte) { got = append(got, string(line)) }}
+	_, _ = l.Write([]byte("a\nbcd\ne\nfgh\ni\n"))
+	for range 2 {
+		l.again()
+		_, _ = l.Write([]byte("a\nb\x00\x00\x00e\nf\x00h\ni\nj\n"))
+	}
+	if want := []string{"a", "bcd", "e", "fgh", "i", "j"}; !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(mountLine("node-1", 1)))
 	f.Add([]byte(beatLine(1)))

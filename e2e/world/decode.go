@@ -72,8 +72,8 @@ func split(raw []byte) (p parts, err error) {
 	return p, err
 }
 
-// metaOf decodes an object's metadata without its resourceVersion. It returns an error if the resourceVersion, name or
-// uid differs from the record's.
+// metaOf decodes an object's metadata. It empties the resourceVersion first, so that versions share what is decoded. It
+// returns an error if the resourceVersion, name or uid differs from the record's.
 func metaOf(
 	text []byte, o *history.Object, known *cache[metav1.ObjectMeta], scratch *[]byte,
 ) (*metav1.ObjectMeta, error) {

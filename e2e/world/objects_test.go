@@ -94,6 +94,7 @@ func TestStrangeObjectsAreCounted(t *testing.T) {
 	for name, change := range map[string]func(*history.Object){
 		"no content":          func(o *history.Object) { o.Raw = nil },
 		"no object":           func(o *history.Object) { o.Raw = json.RawMessage(`[]`) },
+		"null":                func(o *history.Object) { o.Raw = json.RawMessage(`null`) },
 		"torn":                func(o *history.Object) { o.Raw = o.Raw[:len(o.Raw)/2] },
 		"no version":          func(o *history.Object) { o.ResourceVersion = "" },
 		"another version":     func(o *history.Object) { o.ResourceVersion = "8" },

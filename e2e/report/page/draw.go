@@ -296,6 +296,9 @@ func (d *drawer) volume(v *world.VolumeLife, instance string) volumeLane {
 				"VolumeAttachment of "+v.Name+" to "+a.Node+": attached", facts...))
 		}
 	}
+	for node, bars := range d.attachedByKubelets(v) {
+		on(node).Attached = append(on(node).Attached, bars...)
+	}
 	for _, m := range v.Mounts {
 		on(m.Node).Mounted = append(on(m.Node).Mounted, d.life(&m.Life, "mounted", "mounted as "+m.String()))
 	}
@@ -316,6 +319,32 @@ func (d *drawer) volume(v *world.VolumeLife, instance string) volumeLane {
 	slices.SortStableFunc(lane.Rows, func(a, b nodeRow) int { return cmp.Compare(a.first(), b.first()) })
 	lane.Overlaps = d.overlaps(v)
 	return lane
+}
+
+// attachedByKubelets is when each node had the volume attached by its kubelet, which makes no VolumeAttachment: the
+// driver's table tells, after each call.
+func (d *drawer) attachedByKubelets(v *world.VolumeLife) map[string][]bar {
+	trial, err := d.world.Trial()
+	if err != nil || trial.Plan.Workload.Attacher == "" {
+		return nil
+	}
+	out := map[string][]bar{}
+	for _, c := range d.world.Calls().Of(world.RPCAttach, world.RPCDetach) {
+		if c.Volume != v.Handle || c.End == nil {
+			continue
+		}
+		node, at := c.TargetNode(), c.End.Span.NotAfter
+		bars, has := out[node], slices.Contains(c.Attached, c.TargetNode())
+		switch n := len(bars); {
+		case has && (n == 0 || !bars[n-1].Open):
+			out[node] = append(bars, d.bar(at, world.Forever, "attached",
+				v.Name+" is attached to "+node+" by its kubelet", c.End.ID))
+		case !has && n > 0 && bars[n-1].Open:
+			bars[n-1].B, bars[n-1].Open = d.ms(at), false
+			bars[n-1].Facts = append(bars[n-1].Facts, d.see(c.End.ID)...)
+		}
+	}
+	return out
 }
 
 // overlaps are when the volume certainly was mounted on two nodes at once. Pairs of mounts that overlap at one time are

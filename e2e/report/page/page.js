@@ -106,7 +106,8 @@
     lane(i.name, 'pod', 18, (g, y) => { for (const b of i.pods || []) mark(g, b, y + 5, 8, b.kind); }, true);
     for (const v of i.volumes || []) {
       const twice = (v.overlaps || []).reduce((sum, b) => sum + b.b - b.a, 0);
-      const said = twice ? `on 2 nodes for ${(twice / 1000).toFixed(twice < 10000 ? 1 : 0)} s` : '';
+      const said = twice ? `on 2 nodes for ${(twice / 1000).toFixed(twice < 10000 ? 1 : 0)} s` :
+        i.volumes.length > 1 ? v.name : '';
       (v.rows || []).forEach((r, at0) => lane(at0 ? '' : said, r.node, 22, (g, y) => {
         for (const b of r.attached || []) mark(g, b, y + 1, 20, 'attached');
         for (const b of r.mounted || []) mark(g, b, y + 5, 12, 'mounted');

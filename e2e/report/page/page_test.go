@@ -192,6 +192,21 @@ func TestWhatKubeletsSay(t *testing.T) {
 	}
 }
 
+// TestAttachedByKubelets draws what the driver's table says where there is no VolumeAttachment.
+func TestAttachedByKubelets(t *testing.T) {
+	d := draw(judged(t, "../../../fixtures/recorded/kubelet-attach-twin-5-fail"))
+	for _, i := range d.Instances {
+		for _, row := range i.Volumes[0].Rows {
+			if len(row.Attached) != 1 || row.Attached[0].Open || row.Attached[0].A > row.Mounted[0].A {
+				t.Errorf("%s on %s: attached %+v, mounted %+v", i.Name, row.Node, row.Attached, row.Mounted)
+			}
+		}
+	}
+	if len(d.Instances) == 0 {
+		t.Error("no instance is drawn")
+	}
+}
+
 // TestVolumeManagers draws what a kubelet says of its volumes until it says something else or cannot be asked.
 func TestVolumeManagers(t *testing.T) {
 	const a, b = "kubernetes.io/csi:a", "kubernetes.io/csi:b"

@@ -199,12 +199,12 @@ func (r *ruling) judgeAtWork() {
 	}
 	need := r.trial.Plan.Bounds.MinAround
 	for i, w := range windows {
-		ops, were := w.ops, "acknowledged"
+		ops, done := w.ops, "acknowledged"
 		if w.alone && w.others == 0 && windows[i-1].others == 0 { // It is the writer; more there cannot be.
-			ops, were = w.asked, "asked of "+w.hurt
+			ops, done = w.asked, "asked of "+w.hurt
 		}
 		if ops < need {
-			r.unknown("%d operations were %s %s, the plan demands %d", ops, were, w.what, need)
+			r.unknown("%s %s %s, the plan demands %d", were(ops, "operation"), done, w.what, need)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func uniqueName(v *world.VolumeLife) corev1.UniqueVolumeName {
 // volumesInUse says whether a node's last status up to a time listed the volume in volumesInUse, and by which event.
 func (r *ruling) volumesInUse(v *world.VolumeLife, node string, at history.Time) (string, []int64) {
 	if r.trial.Plan.Workload.Attacher != "" {
-		return "its kubelet attaches by itself, so no list of the node names it", nil
+		return "its kubelet attaches by itself, so no controller asks what the node has in use", nil
 	}
 	var n *world.Node
 	for _, state := range r.world.Objects().Nodes.ByKey[node] {

@@ -146,8 +146,8 @@ func (j *silences) judge(before, after *history.Event) {
 			f.Events = append(f.Events, after.ID)
 			next = after.Op.By + " did again at " + j.clock(end)
 		}
-		j.violation(f, "Nobody acknowledged a write for %s because of %s: the bound is %s. %s were tried, %s.",
-			lasted.Round(time.Millisecond), culprit, j.bound, plan.Count(tried, "insert"), next)
+		j.violation(f, "Nobody acknowledged a write for %s because of %s: the bound is %s. %s tried, %s.",
+			lasted.Round(time.Millisecond), culprit, j.bound, were(tried, "insert"), next)
 	case perhaps > j.bound:
 		j.unknown("nobody acknowledged for %s around %s, and whether clients tried all the time after its injection "+
 			"is not known", perhaps.Round(time.Millisecond), culprit)

@@ -111,7 +111,7 @@ func (r *ruling) isolated(instance string, txns []isolation.Txn, events []*histo
 		}
 		r.violation(f, "%s broke %s, %s", instance, a.Level, a.Words(name))
 	}
-	r.note("%s: %d transactions committed, %d reads", instance, found.Judged, found.Reads)
+	r.note("%s: %s committed, %s", instance, plan.Count(found.Judged, "transaction"), plan.Count(found.Reads, "read"))
 }
 
 // readWhole reports whether a transaction is the read of all lists in the end.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -82,8 +83,8 @@ func judgeMounts(r *ruling) {
 		r.judgeOverlaps(v)
 	}
 	if want := r.trial.Plan.Workload.Replicas; used < want {
-		r.unknown("%d volumes were seen mounted for a pod, the workload has %d: the others were never watched", used,
-			want)
+		r.unknown("%s seen mounted for a pod, the workload has %d: the others were never watched",
+			were(used, "volume"), want)
 	}
 	window := r.since(moments...)
 	r.sawMounts(window)
@@ -131,7 +132,8 @@ func (r *ruling) noteLedger(window history.Span) {
 		if hole.Length() > 0 {
 			at = " from " + r.clock(hole.NotBefore)
 		}
-		r.note("node %s: longest blind gap %s%s; %d mounts not identified", node, hole.Length(), at, unidentified)
+		r.note("node %s: longest blind gap %s%s; %s not identified", node, hole.Length(), at,
+			plan.Count(unidentified, "mount"))
 	}
 }
 
@@ -236,9 +238,9 @@ func (r *ruling) notePulled(v *world.VolumeLife) {
 		for _, t := range pull.Tries {
 			tries = append(tries, t.String())
 		}
-		r.note("volume %s: %d mounts on %s count as over from %s on, at the latest: its disk was pulled out of that "+
-			"node (%s)%s", v.Name, count[pull], pull.Node, r.clock(pull.Event.Span.NotAfter), strings.Join(tries, ", "),
-			r.ends(pull, v))
+		r.note("volume %s: %s on %s, over from %s on at the latest: its disk was pulled out of that node (%s)%s",
+			v.Name, plan.Count(count[pull], "mount"), pull.Node, r.clock(pull.Event.Span.NotAfter),
+			strings.Join(tries, ", "), r.ends(pull, v))
 	}
 }
 

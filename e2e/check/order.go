@@ -283,7 +283,7 @@ func (o *ordering) judgeAmounts() {
 		}
 	}
 	if o.ended+o.deleted < want {
-		o.unknown("the plan scales %d pods away, the end of %d was judged", want, o.ended)
+		o.unknown("the plan scales %s away, the end of %d was judged", plan.Count(want, "pod"), o.ended)
 	}
-	o.note("%d pods created, %d scaled away, %d ended by something else", len(o.made), o.ended, o.spared)
+	o.note("%s created, %d scaled away, %d ended by something else", plan.Count(len(o.made), "pod"), o.ended, o.spared)
 }

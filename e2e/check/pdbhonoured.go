@@ -55,11 +55,12 @@ func judgePDBHonoured(r *ruling) {
 		}
 		r.judged(life.Name)
 		healthy, perhaps, events := r.others(set, life, p, since)
-		r.note("%s was evicted at %s, %d others were Ready", life.Name, at, healthy)
+		r.note("%s was evicted at %s, %s Ready", life.Name, at, were(healthy, "other"))
 		if perhaps < least {
 			r.violation(Finding{Subject: life.Name, Node: life.Node, Events: leading([]int64{p.Event.ID}, events),
 				Span: history.Span{NotBefore: since, NotAfter: p.Event.Span.NotAfter}}, "%s was evicted at %s while "+
-				"%d others were Running and Ready, and the budget's minAvailable is %d.", life.Name, at, healthy, least)
+				"%s Running and Ready, and the budget's minAvailable is %d.", life.Name, at,
+				were(healthy, "other"), least)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestPullIsNoted(t *testing.T) {
 		return strings.Join(result(t, trialOf(change), "mounts").Notes, "\n")
 	}
 	const none = "counts for nothing"
-	const over = "volume pvc-0: 3 mounts on worker count as over from +20.400 s on, at the latest: its disk was " +
+	const over = "volume pvc-0: 3 mounts on worker, over from +20.400 s on at the latest: its disk was " +
 		"pulled out of that node (read of 4096 bytes at 0 with O_DIRECT of the device: no byte, sync of the root of " +
 		"the file system: EIO); mysqld (pid 4100) was not seen to end"
 	for name, change := range map[string]func([]history.Event) []history.Event{
@@ -132,7 +132,7 @@ func TestPullIsNoted(t *testing.T) {
 	} {
 		got := notes(evicted(change, nil))
 		want := "volume pvc-0: that its disk was pulled out of worker by +20.400 s counts for nothing: " + why
-		if !strings.Contains(got, want) || strings.Contains(got, "count as over") {
+		if !strings.Contains(got, want) || strings.Contains(got, "over from") {
 			t.Errorf("notes:\n%s\nwant\n%s", got, want)
 		}
 	}

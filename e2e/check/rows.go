@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -198,14 +199,14 @@ func (t *table) judgeAmounts() {
 	s := t.trial
 	for _, name := range s.Written(s.Plan.Workload.Replicas) {
 		if n := t.acked[name]; n < s.Plan.Bounds.MinOps {
-			t.unknown("%s acknowledged %d inserts, the plan demands %d: too few to show that rows survive",
-				name, n, s.Plan.Bounds.MinOps)
+			t.unknown("%s acknowledged %s, the plan demands %d: too few to show that rows survive",
+				name, plan.Count(n, "insert"), s.Plan.Bounds.MinOps)
 		}
 	}
 	t.evidence = t.present
 	if t.unknowns > 0 {
-		t.note("%d inserts had no certain outcome, as when a connection breaks during COMMIT; %d are there",
-			t.unknowns, t.unknownIn)
+		t.note("%s had no certain outcome, as when a connection breaks during COMMIT; %d are there",
+			plan.Count(t.unknowns, "insert"), t.unknownIn)
 	}
 }
 

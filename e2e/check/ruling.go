@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -88,6 +89,14 @@ func (r *ruling) watched(hidden string, observers ...string) {
 // note adds a fact that does not change the verdict.
 func (r *ruling) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// were counts things, with the verb: "1 insert was", "2 inserts were".
+func were(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " was"
+	}
+	return plan.Count(n, noun) + " were"
 }
 
 // clock renders a time relative to the begin of the trial.

@@ -42,7 +42,7 @@ func judgeSetPartition(j *setJudge) {
 			j.endedBelow(p)
 		}
 	})
-	j.note("%s: %d pods made below a partition", j.set, below)
+	j.note("%s: %s made below a partition", j.set, plan.Count(below, "pod"))
 }
 
 // madeAtRevision demands that a new pod has the revision of its side of the partition, and reports whether the pod is

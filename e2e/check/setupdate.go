@@ -49,7 +49,7 @@ func judgeSetUpdate(j *setJudge) {
 	if recreates := j.trial.Plan.Workload.Strategy() == plan.StrategyRecreate; recreates && made == 0 {
 		j.unknown("the strategy is Recreate, and no pod was seen to be made at a new revision")
 	}
-	j.note("%s: %d pods ended by a rolling update, %d ended by something else", j.set, judged, spared)
+	j.note("%s: %s ended by an update, %d ended by something else", j.set, plan.Count(judged, "pod"), spared)
 }
 
 // madeByRecreate judges a pod that was made at another revision than the last one of its ordinal. The order of

@@ -147,7 +147,7 @@ func upgradeMutations() []mutation {
 		{"nothing changed", "pdb-honoured", nil, pass, ""},
 		{"another was away", "pdb-honoured", more(func(t *historytest.Trial) {
 			t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 15)
-		}), fail, "mysql-0 was evicted at +25.000 s while 1 others were Running and Ready, and the budget's " +
+		}), fail, "mysql-0 was evicted at +25.000 s while 1 other was Running and Ready, and the budget's " +
 			"minAvailable is 2."},
 		{"another was away for a moment", "pdb-honoured", more(func(t *historytest.Trial) {
 			t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 24.5)
@@ -159,7 +159,7 @@ func upgradeMutations() []mutation {
 		{"two evicted at once", "pdb-honoured", more(func(t *historytest.Trial) {
 			t.Evict("mysql-1", 29, 29.5)
 			t.Evict("mysql-2", 34, 34.5)
-		}), fail, "mysql-2 was evicted at +34.000 s while 1 others"},
+		}), fail, "mysql-2 was evicted at +34.000 s while 1 other was"},
 		{"the watch was blind", "pdb-honoured", more(func(t *historytest.Trial) {
 			t.Observer("api/pods", "", "", history.ObserverGap, "", 24, 24.5)
 		}), unknown, "the observer api/pods was blind then"},

@@ -395,6 +395,14 @@ func TestGroupSettles(t *testing.T) {
 		t.Add(history.Event{Kind: history.KindPromotion, Source: "workload/ledger",
 			Span: history.At(historytest.At(50)), Promotion: &history.Promotion{Act: history.ActRefuse}})
 	}
+	transfers := func(_ *plan.Workload, t *historytest.Trial) {
+		op := history.Op{F: history.OpTxn, Client: 9, Number: 1, Instance: "mysql", Stage: history.StageInvoke,
+			Txn: &history.Txn{On: history.OnAccounts, Ops: []history.Access{{Key: 1, Write: true, Value: 2}}}}
+		done := op
+		done.Stage = history.StageOK
+		t.Add(history.Event{Kind: history.KindOp, Span: history.At(historytest.At(50)), Op: &op})
+		t.Add(history.Event{Kind: history.KindOp, Span: history.At(historytest.At(50.1)), Op: &done})
+	}
 	for _, c := range []struct {
 		name   string
 		stage  history.Stage // Of the writes after the healing.
@@ -408,6 +416,8 @@ func TestGroupSettles(t *testing.T) {
 		{"it does", history.StageOK, true, true, 48, nil, check.Pass, ""},
 		{"no write is taken", history.StageUnknown, true, true, 77, nil, check.Fail,
 			"Group mysql took no write within 30s after everything was healed: 5 inserts were tried"},
+		{"a transaction is", history.StageUnknown, true, true, 77, transfers, check.Unknown,
+			"the harness did not see everything settle"},
 		{"an instance is not Ready", history.StageUnknown, false, true, 77, nil, check.Unknown,
 			"mysql-2 was not seen Ready"},
 		{"it took none before", history.StageUnknown, true, false, 77, nil, check.Unknown,

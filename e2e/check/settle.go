@@ -67,11 +67,11 @@ func judgeSettle(r *ruling) {
 	}
 }
 
-// writes holds the clients' inserts into one instance.
+// writes holds the clients' writes to one instance.
 type writes struct {
-	before int            // Acknowledged inserts sent before the healing ended.
+	before int            // Acknowledged writes sent before the healing ended.
 	across bool           // One of before was answered after it.
-	first  *history.Event // The first acknowledged insert that was sent after it.
+	first  *history.Event // The first acknowledged write that was sent after it.
 	tried  int            // Inserts sent within the bound and not acknowledged within it.
 	lastID int64          // Event id of the last insert of tried.
 }
@@ -84,11 +84,11 @@ type settling struct {
 	whole  bool              // The harness waited for the whole bound without seeing everything settle.
 }
 
-// readWrites sorts the clients' inserts by when they were sent.
+// readWrites sorts the clients' writes by when they were sent.
 func (j *settling) readWrites() {
 	for _, op := range j.world.Operations().All {
 		e := op.Answer
-		if e == nil || e.Op.F != history.OpInsert {
+		if e == nil || !isWrite(e.Op) {
 			continue
 		}
 		w := j.writes[e.Op.Instance]
@@ -103,7 +103,8 @@ func (j *settling) readWrites() {
 			if w.first == nil {
 				w.first = e
 			}
-		case op.Sent.Span.NotAfter < j.bounds.NotAfter && e.Span.NotAfter <= j.bounds.NotAfter:
+		case e.Op.F == history.OpInsert && op.Sent.Span.NotAfter < j.bounds.NotAfter &&
+			e.Span.NotAfter <= j.bounds.NotAfter:
 			w.tried++
 			w.lastID = e.ID
 		}
@@ -142,7 +143,8 @@ func (j *settling) judge(ordinal int, name string) {
 	switch {
 	case w.first == nil && w.before > 0 && w.tried > 0 && !w.across:
 		events = append(events, w.lastID)
-		blame("%s took no write within %s after everything was healed: %d inserts were tried.", name, bound, w.tried)
+		blame("%s took no write within %s after everything was healed: %s tried.", name, bound,
+			were(w.tried, "insert"))
 	case !ready && j.certainlyNotReady(name):
 		blame("%s was not Ready at any time within %s after everything was healed.", name, bound)
 	}
@@ -172,8 +174,8 @@ func (j *settling) blameGroup(group string, w writes) {
 	}
 	events := []int64{j.trial.Phase(history.PhaseHeal).End.ID, j.trial.Phase(history.PhaseSettle).End.ID, w.lastID}
 	j.violation(Finding{Subject: group, Span: j.bounds, Events: events},
-		"Group %s took no write within %s after everything was healed: %d inserts were tried, and each of its %s was "+
-			"Ready at some time.", group, j.trial.Plan.Bounds.Settle, w.tried, plan.Count(len(all), "instance"))
+		"Group %s took no write within %s after everything was healed: %s tried, and each of its %s was Ready at "+
+			"some time.", group, j.trial.Plan.Bounds.Settle, were(w.tried, "insert"), plan.Count(len(all), "instance"))
 }
 
 // last returns the last state of a pod that was known at t, nil if none.

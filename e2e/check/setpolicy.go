@@ -29,6 +29,10 @@ func SetPolicy() Check {
 	}, []string{world.PodsObserver, world.SetsObserver}, judgeSetPolicy)
 }
 
+// withoutRevisions is the promise where revisions were not watched.
+const withoutRevisions = "Pods are made for the ordinals that the spec names and no others, at once when the policy is " +
+	"Parallel."
+
 func judgeSetPolicy(j *setJudge) {
 	j.walk(func(p *world.PodState, _ map[int]*world.PodState) {
 		if p.Made() {
@@ -146,8 +150,8 @@ func (j *setJudge) limited(span history.Span) history.Time {
 // settle bound, and that none was deleted while a pod was at it.
 func (j *setJudge) revisions() {
 	all := j.set.Revisions
-	if !j.watch.On(world.RevisionsObserver) || len(all) == 0 ||
-		j.watch.Blind(j.trial.Start, j.until, world.RevisionsObserver) {
+	if !j.watch.On(world.RevisionsObserver) {
+		j.Promise = withoutRevisions
 		return
 	}
 	changes := map[uint64]*history.Event{} // Of the StatefulSet and of its revisions, by resourceVersion.
@@ -181,7 +185,8 @@ func (j *setJudge) revisions() {
 		if i+1 < len(versions) {
 			until = min(until, changes[versions[i+1]].Span.NotBefore)
 		}
-		for _, well := range j.well(history.Span{NotBefore: from, NotAfter: until}) {
+		unseen := slices.Concat(j.hurts, j.watch.Gaps[world.RevisionsObserver])
+		for _, well := range world.Holes(history.Span{NotBefore: from, NotAfter: until}, unseen, nil) {
 			if well.Length() > j.trial.Plan.Bounds.Settle.D() && !j.blind(well.NotBefore, well.NotAfter) {
 				j.breaks(j.set.String(), st.Event.Span, []int64{st.Event.ID}, "%s keeps %d old revisions, and "+
 					"revisionHistoryLimit is %d: %v.", j.set, len(old), st.Spec.Demand.HistoryLimit, old)
@@ -221,7 +226,8 @@ func (j *setJudge) dropped(r *world.Revision) {
 	for _, l := range j.set.Pods {
 		at := l.Before(r.Version)
 		if at == nil || at.Deleted() || at.Revision != r.Name() ||
-			l.First.Event.Span.NotAfter > j.viewSince(r.Event.Span) {
+			l.First.Event.Span.NotAfter > j.viewSince(r.Event.Span) ||
+			j.blind(at.Event.Span.NotAfter, r.Event.Span.NotAfter) {
 			continue
 		}
 		j.breaks(j.set.String(), r.Event.Span, []int64{r.Event.ID, at.Event.ID}, "Revision %s was deleted at %s "+

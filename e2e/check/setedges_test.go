@@ -315,6 +315,16 @@ func TestAnotherClaimIsDeletedWithThePlans(t *testing.T) {
 	expect(t, deleted(0), check.Fail, "Claim data-web-1 was deleted at")
 }
 
+// The record lacks the volume that a claim is bound to.
+func TestClaimOfAVolumeNeverSeen(t *testing.T) {
+	h := three(spec{}, func(*web) {})()
+	h.Events = drop(func(e *history.Event) bool {
+		return of("persistentvolumes")(e) && e.Object.Name == "pv-web-1"
+	})(h.Events)
+	expect(t, result(t, h, "set-identity"), check.Unknown,
+		"claim data-web-1 is bound to volume pv-web-1, which was never seen")
+}
+
 // A volume is recycled after its claim was deleted, and nobody claims it any more.
 func TestRecycledAndFree(t *testing.T) {
 	w := historytest.Web(spec{Replicas: 2, WhenScaled: "Delete"})

@@ -229,6 +229,9 @@ func (j *setJudge) bindings() {
 		}
 	}
 	for _, volume := range keys(volumes) {
+		if len(j.objects.Volumes.ByKey[volume]) == 0 && volumes[volume] != "" {
+			j.unknown("claim %s is bound to volume %s, which was never seen", volumes[volume], volume)
+		}
 		j.boundVolume(volume, volumes[volume])
 	}
 	j.alone()

@@ -182,3 +182,21 @@ func TestNested(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldingThatComesToAPod: a container is runc's, of no pod, before it is the pod's. It may have the volume since
+// then.
+func TestHoldingThatComesToAPod(t *testing.T) {
+	var h history.History
+	says := func(at history.Time, action history.ProcessAction, program, pod string) {
+		h.Events = append(h.Events, history.Event{ID: int64(len(h.Events) + 1), Kind: history.KindHolding,
+			Span: history.At(at), Holding: &history.Holding{Action: action, Node: "w", Namespace: 7, Program: program,
+				Identity: history.Identity{Device: "7:1"}, Path: "/var/lib/mysql", PodUID: pod}})
+	}
+	says(10, history.ProcessStarted, "runc", "")
+	says(20, history.ProcessPresent, "mysqld", "u")
+	says(30, history.ProcessGone, "mysqld", "u")
+	all := New(h).Containers().Holdings
+	if len(all) != 1 || all[0].Pod != "u" || all[0].MaybeFrom != 10 || all[0].From != 20 || all[0].To != 30 {
+		t.Errorf("holdings %+v", all)
+	}
+}

@@ -103,7 +103,7 @@ func (c *Containers) readHoldings(w *World) {
 	copied := map[key]history.Time{}
 	for _, e := range w.Of(history.KindHolding) {
 		v := e.Holding
-		if v.Identity.Key() == "" || v.PodUID == "" {
+		if v.Identity.Key() == "" {
 			continue
 		}
 		k := key{v.Node, v.Boot, v.Namespace, v.Identity.Key()}
@@ -115,9 +115,10 @@ func (c *Containers) readHoldings(w *World) {
 			delete(copied, k)
 			continue
 		}
-		if _, ok := history.PlaceOf(v.Path); ok {
+		if _, ok := history.PlaceOf(v.Path); ok || v.PodUID == "" {
 			// The container is being created: until it has a root of its own, its mount namespace is a copy of the
-			// node's, with the mounts of every pod. The copies go when the node's mounts go.
+			// node's, with the mounts of every pod. The copies go when the node's mounts go. What is of no pod is not a
+			// container, unless it is runc, which comes to the pod later.
 			if _, known := copied[k]; !known {
 				copied[k] = e.Span.NotBefore
 			}

@@ -187,10 +187,14 @@ func (s *space) compare(action history.ProcessAction, since history.Time) []hist
 }
 
 // countWriters counts the files that are open for writing. It returns a fact of each volume that begins or ceases to
-// have some, or whose first process has become another program.
+// have some, or whose first process has become another program or come to a pod, or was runc, which has ended.
 func (s *space) countWriters(begin history.Time) []history.Event {
-	if first, ok, err := probe.Read(s.first.PID); err == nil && ok && first.Start == s.first.Start {
-		s.first.Name = first.Name
+	first, ok, err := probe.Read(s.first.PID)
+	if err != nil || !ok || first.Start != s.first.Start {
+		first, ok = firstOf(s.pids)
+	}
+	if ok {
+		s.first = first
 	}
 	devices := s.mounts.devices()
 	writing := map[string]int{}
@@ -200,8 +204,9 @@ func (s *space) countWriters(begin history.Time) []history.Event {
 	var events []history.Event
 	for key, v := range s.volumes {
 		n := writing[key]
-		changed := (n > 0) != (v.Writing > 0) || v.Program != s.first.Name
-		v.Writing, v.Program = n, s.first.Name
+		changed := (n > 0) != (v.Writing > 0) || v.Program != s.first.Name || v.PodUID != s.first.PodUID
+		v.Writing, v.Program, v.PID, v.Start = n, s.first.Name, s.first.PID, s.first.Start
+		v.PodUID, v.Container = s.first.PodUID, s.first.Container
 		if changed {
 			now := *v
 			now.Action = history.ProcessPresent

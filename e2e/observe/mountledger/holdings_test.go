@@ -76,6 +76,19 @@ func endFirstThread() {
 	}
 }
 
+// TestFirstProcessHasEnded: runc was the first in a namespace and has ended. Who has the volume is told by the next.
+func TestFirstProcessHasEnded(t *testing.T) {
+	s := &space{pids: []int{os.Getpid()}, first: probe.Process{PID: 1 << 30, Name: "runc"},
+		volumes: map[string]*history.Holding{"v": {PID: 1 << 30, Program: "runc"}}}
+	events := s.countWriters(bootclock.Now())
+	if len(events) != 1 || events[0].Holding.PID != os.Getpid() || events[0].Holding.Program == "runc" {
+		t.Errorf("facts %+v", events)
+	}
+	if again := s.countWriters(bootclock.Now()); len(again) > 0 {
+		t.Errorf("the same fact again: %+v", again)
+	}
+}
+
 // container is a process with a mount namespace of its own.
 type container struct {
 	pid  int

@@ -93,6 +93,28 @@ func judgeMounts(r *ruling) {
 	}
 	if onSharedDisk(r.trial.Plan) {
 		r.sawNodes(r.world.Containers().HoldingCoverage, r.world.NodesUsed(), window)
+		r.sawHeld()
+	}
+}
+
+// sawHeld adds a reason for each volume that was never seen outside its node's own mounts, though a pod that uses it
+// was Ready: an observer that sees no containers looks like one that has nothing to see.
+func (r *ruling) sawHeld() {
+	held := map[string]bool{}
+	for _, e := range r.world.Of(history.KindHolding) {
+		held[e.Holding.Identity.Key()] = true
+	}
+	for _, v := range r.world.Volumes().Handled() {
+		if slices.ContainsFunc(v.Keys, func(key string) bool { return held[key] }) {
+			continue
+		}
+		for _, pod := range r.world.Pods().All {
+			if r.world.Storage().Uses(pod, v.Name) && slices.ContainsFunc(pod.States, (*world.PodState).Healthy) {
+				r.unknown("volume %s was seen in no container, though pod %s, which uses it, was Ready", v.Name,
+					pod.Name)
+				break
+			}
+		}
 	}
 }
 

@@ -237,6 +237,8 @@ func diskMountMutations() []mutation {
 			fail, "Volume pvc-0 (ReadWriteOncePod) was mounted for two pods on worker at once"},
 		{"a container in the making, of a volume for one", "mounts",
 			then(strangerHolds(historytest.GlobalPath("pvc-0")), mode("ReadWriteOncePod")), pass, ""},
+		{"no container seen", "mounts", onDisk(drop(kind(history.KindHolding))), unknown,
+			"was seen in no container, though pod mysql-0, which uses it, was Ready"},
 		{"containers not watched", "mounts", onDisk(drop(observer("holdings", "worker", history.ObserverOn))), unknown,
 			"the observer holdings was never on on node worker"},
 	}

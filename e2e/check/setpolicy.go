@@ -30,8 +30,8 @@ func SetPolicy() Check {
 }
 
 // withoutRevisions is the promise where revisions were not watched.
-const withoutRevisions = "Pods are made for the ordinals that the spec names and no others, at once when the policy is " +
-	"Parallel."
+const withoutRevisions = "Pods are made for the ordinals that the spec names and no others, at once when the policy " +
+	"is Parallel."
 
 func judgeSetPolicy(j *setJudge) {
 	j.walk(func(p *world.PodState, _ map[int]*world.PodState) {

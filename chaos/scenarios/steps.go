@@ -134,9 +134,9 @@ func awaitCSI(moment, rpc string, ordinal int, bound time.Duration) plan.Step {
 	return s
 }
 
-// writes waits until an ordinal acknowledges an insert, from now on.
-func writes(ordinal int) plan.Step {
-	s := Await(plan.AwaitWrites, ordinal, time.Minute)
+// writes waits until the first instance acknowledges an insert, from now on.
+func writes() plan.Step {
+	s := Await(plan.AwaitWrites, 0, time.Minute)
 	s.Await.Since = plan.SinceStep
 	return s
 }

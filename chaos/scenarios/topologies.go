@@ -112,7 +112,7 @@ func topologies() []plan.Scenario {
 					plan.Params{"peer": 1})}
 			}
 			if strings.HasPrefix(trouble.name, "primary-") {
-				trouble.steps = slices.Concat([]plan.Step{writes(0)}, trouble.steps)
+				trouble.steps = slices.Concat([]plan.Step{writes()}, trouble.steps)
 			}
 			if topology.name == plan.TopologyMulti {
 				if trouble.name == "replica-lost" { // It has none.
@@ -171,22 +171,22 @@ func selftestsOfGroups() []plan.Scenario {
 		Expect:  "UNKNOWN",
 		Finding: plan.Sign{Check: "acknowledged", Says: "fell back around then"},
 		Build: func(r *rand.Rand) plan.Plan {
-			return inGroup(r, 3, plan.TopologySemiSync, writes(0),
+			return inGroup(r, 3, plan.TopologySemiSync, writes(),
 				statement(0, "SET GLOBAL rpl_semi_sync_source_timeout = 500"),
 				Within("node-partition", 0, 5*time.Minute, Load(80)))
 		},
 	}
 	return []plan.Scenario{fellBack,
-		selftest("lost-in-failover", "an acknowledged row is deleted on both replicas, past the binary log, before the "+
-			"node of the primary crashes", plan.Sign{Check: "acknowledged", Says: "is lost"},
+		selftest("lost-in-failover", "an acknowledged row is deleted on both replicas, past the binary log, before "+
+			"the node of the primary crashes", plan.Sign{Check: "acknowledged", Says: "is lost"},
 			func(r *rand.Rand) plan.Plan {
 				return inGroup(r, 3, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}),
 					Within("node-crash", 0, 4*time.Minute, Load(40)))
 			}),
-		selftest("two-writers", "a replica is opened for writes, and a client writes there while the others write to the "+
-			"primary", plan.Sign{Check: "one-writer", Says: "Two instances acknowledged at once"},
+		selftest("two-writers", "a replica is opened for writes, and a client writes there while the others write "+
+			"to the primary", plan.Sign{Check: "one-writer", Says: "Two instances acknowledged at once"},
 			func(r *rand.Rand) plan.Plan {
-				return inGroup(r, 3, plan.TopologySemiSync, writes(0),
+				return inGroup(r, 3, plan.TopologySemiSync, writes(),
 					tamper(plan.Tamper{Kind: "second-writer", Ordinal: 1 + r.IntN(2)}))
 			}),
 		// The group does not let the member in again.
@@ -198,7 +198,7 @@ func selftestsOfGroups() []plan.Scenario {
 		// It holds a transaction for its own that the primary carries out a second later.
 		selftest("skipped-transaction", "a replica skips a transaction of the primary",
 			plan.Sign{Check: "in-sync", Says: "has other rows in table"}, func(r *rand.Rand) plan.Plan {
-				return inGroup(r, 3, plan.TopologySemiSync, writes(0), statement(1+r.IntN(2), "SET @source = (SELECT "+
+				return inGroup(r, 3, plan.TopologySemiSync, writes(), statement(1+r.IntN(2), "SET @source = (SELECT "+
 					"SOURCE_UUID FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''); "+
 					"SET @last = REGEXP_SUBSTR(REGEXP_SUBSTR(@@GLOBAL.gtid_executed, CONCAT(@source, "+
 					"':[0-9]+-[0-9]+')), '[0-9]+$'); "+

@@ -107,7 +107,7 @@ func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
 	if !untilBoot {
 		// Where /etc is read-only, as on some systems that are images, the undo ends with the boot.
 		if err := h.outliveBoot(r.Owner(), life); err != nil && !errors.Is(err, unix.EROFS) {
-			return fmt.Errorf("keep the undo over a boot: %w", err)
+			return fmt.Errorf("make the undo survive a reboot: %w", err)
 		}
 	}
 	if err := h.stopTimer(ctx, r.Owner()); err != nil {
@@ -149,7 +149,7 @@ ConditionPathExists=%s
 
 [Service]
 Type=oneshot
-ExecStart=/usr/bin/%s
+ExecStart=-/usr/bin/%s
 `, filepath.Join(RecordDir, owner.Name()+recordExt), strings.Join(startTimer(owner, life), " ")))
 	if err != nil {
 		return err
@@ -174,18 +174,36 @@ func (h Host) write(path string, r Record) error {
 	return durable.WriteMode(path, append(data, '\n'), 0o600) // What an action restores may be secret.
 }
 
-// Disarm removes the owner's record and its unit, and stops its timer, if they exist. In this order no boot starts the
-// timer after it was stopped.
+// Disarm removes what starts the owner's timer at a boot, stops the timer and removes the record, if they exist. The
+// record goes last: while anything is left of an undo, it is found by its record.
 func (h Host) Disarm(ctx context.Context, owner Owner) error {
-	var errs []error
-	for _, path := range []string{
-		h.file(RecordDir, owner), h.file(BootDir, owner), h.unit(bootDir, owner), h.unit(unitDir, owner),
-	} {
-		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+	boots, err := remove(h.unit(bootDir, owner), h.unit(unitDir, owner))
+	if err != nil {
+		return err
 	}
-	return errors.Join(append(errs, h.stopTimer(ctx, owner))...)
+	if boots { // This boot may be about to start the timer.
+		_, _ = h.Run(ctx, []string{"systemctl", "stop", owner.Name() + ".service"}, "") // It is not loaded as a rule.
+	}
+	if err := h.stopTimer(ctx, owner); err != nil {
+		return err
+	}
+	_, err = remove(h.file(RecordDir, owner), h.file(BootDir, owner))
+	return err
+}
+
+// remove removes files, and reports whether there was any. A directory that is read-only is left alone where they are
+// not.
+func remove(paths ...string) (found bool, err error) {
+	for _, path := range paths {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := errors.Join(os.Remove(path), durable.SyncDir(filepath.Dir(path))); err != nil {
+			return true, err
+		}
+		found = true
+	}
+	return found, nil
 }
 
 // stopTimer stops the owner's timer if it is active.

@@ -153,7 +153,7 @@ func TestABootStartsTheTimerAgain(t *testing.T) {
 	}
 	text, err := os.ReadFile(links[0])
 	want := regexp.MustCompile(`(?s)\nConditionPathExists=/var/lib/seatrial/undo/seatrial-r1-3.json\n.*` +
-		`\nExecStart=/usr/bin/systemd-run --quiet --collect --unit=seatrial-heal-r1-3 --on-active=9[45][0-9.]+s ` +
+		`\nExecStart=-/usr/bin/systemd-run --quiet --collect --unit=seatrial-heal-r1-3 --on-active=9[45][0-9.]+s ` +
 		`--timer-property=AccuracySec=1ms /usr/local/bin/seatrial-agent undo --run r1 --step 3\n$`)
 	if err != nil || !want.Match(text) {
 		t.Errorf("%v: the unit is\n%s", err, text)

@@ -118,8 +118,8 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 	case plan.TopologyGroup, plan.TopologyMulti:
 		return true, ""
 	}
-	// The last sample before the insert was sent, and the first after it was acknowledged. By then it may take writes no
-	// more, which ends the waiting, but not the count of the commits that did not wait.
+	// The last sample before the insert was sent, and the first after it was acknowledged. By then it may take writes
+	// no more, which ends the waiting, but not the count of the commits that did not wait.
 	by, seen := op.Answer.Op.By, [2]*history.Event{}
 	for _, e := range r.world.Of(history.KindMember) {
 		m := e.Member

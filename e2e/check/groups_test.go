@@ -162,7 +162,8 @@ func TestGroups(t *testing.T) {
 				}
 			})), fail, "seq 5 is not on mysql-1"},
 		{"the server was not asked again", semi, "acknowledged", then(lose(5, "mysql-1"),
-			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable })), fail, "is lost"},
+			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable })), fail,
+			"is lost"},
 		{"nor was it, and a step may have changed how long it waits", semi, "acknowledged", then(lose(5, "mysql-1"),
 			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable }), executed),
 			unknown, "whether it waited for replicas then was not seen"},

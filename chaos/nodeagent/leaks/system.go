@@ -194,6 +194,7 @@ func (n Node) files(context.Context) ([]history.Thing, error) {
 		volfault.NotesDir + "*/*", volfault.BootNotesDir + "*/*",
 		ourDir + "/*", "/etc/kubernetes/*seatrial*", "/tmp/*seatrial*",
 		"/etc/systemd/system/*seatrial*", "/run/systemd/system/*seatrial*", "/etc/systemd/system/*.d/*.conf",
+		"/etc/systemd/system/*.wants/*seatrial*",
 		"/run/systemd/system/*.d/*.conf",
 	} {
 		paths, err := filepath.Glob(filepath.Join(n.Root, pattern))

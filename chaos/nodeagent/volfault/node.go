@@ -180,8 +180,9 @@ func (n *Node) mend(ctx context.Context, owner undo.Owner, note Note) (string, e
 		v, err = Find(note.Volume.PV)
 	}
 	if errors.Is(err, ErrNotMounted) && note.Kind == Full { // What fills it is on it wherever it is mounted next.
-		return "", fmt.Errorf("%w, and %q is in its root: mount it here, or remove that elsewhere and then the note %q",
-			err, filepath.Base(filler("", owner)), n.path(Full, owner, note.Volume.PV))
+		return "", fmt.Errorf("%w, and file %q in its root still fills it: mount it here; or, if the volume was "+
+			"deleted or the file is deleted elsewhere, delete the note %q", err, filepath.Base(filler("", owner)),
+			n.path(Full, owner, note.Volume.PV))
 	}
 	if errors.Is(err, ErrNotMounted) {
 		return "", nil // The next mount is a new one.

@@ -354,7 +354,8 @@ func TestAVolumeThatIsNotThere(t *testing.T) {
 // TestAVolumeThatIsFullStaysSoWhereItIsMountedNext mends volumes that were unmounted since they were damaged.
 func TestAVolumeThatIsFullStaysSoWhereItIsMountedNext(t *testing.T) {
 	for kind, says := range map[volfault.Kind]string{
-		volfault.Full: `".seatrial-full-seatrial-r1-2" in its root still fills it`, volfault.Gone: "", volfault.ReadOnly: "",
+		volfault.Full: `".seatrial-full-seatrial-r1-2" in its root still fills it`,
+		volfault.Gone: "", volfault.ReadOnly: "",
 	} {
 		n := &volfault.Node{Notes: t.TempDir(), BootNotes: t.TempDir()}
 		dir := filepath.Join(n.Notes, owner.Name())

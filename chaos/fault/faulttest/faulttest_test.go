@@ -199,6 +199,21 @@ func TestAPodThatIsNotCutOffIsFound(t *testing.T) {
 	}
 }
 
+// TestAStrayEchoIsNoHoleInACut has another ping the control plane while the victim's pod is seen to be cut off from it.
+func TestAStrayEchoIsNoHoleInACut(t *testing.T) {
+	inWorld(t, network.Partition(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+		r, err := faulttest.Run(t.Context(), network.Partition(), b, func(f history.Fault) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.stray = w.stray || f.Stage == history.StageInjected
+		})
+		want := "ICMP pod mysql-1 -> 172.18.0.2: 5 sent, 0 arrived, 0 answered"
+		if got := evidenceOf(r, history.StageConfirmed); err != nil || w.stray || !strings.Contains(got, want) {
+			t.Errorf("got %v, evidence %s", err, got)
+		}
+	})
+}
+
 // TestAKubeletBehindALoadBalancerIsNamed has the kubelet reach the API server by an address of none of its nodes.
 func TestAKubeletBehindALoadBalancerIsNamed(t *testing.T) {
 	balanced := func(w *world) { w.nodes["c-worker"].balanced = true }

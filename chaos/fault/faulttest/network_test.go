@@ -502,12 +502,18 @@ func (w *world) probePing(at place, argv []string) (string, time.Duration) {
 				e.Answered++
 			}
 		}
+		if w.stray && at.pod != "" {
+			n := w.echoes[w.places()[to]]
+			n[family]++
+			w.echoes[w.places()[to]] = n
+		}
 		w.paced(at, to, &e, interval, size)
 		if e.Answered < e.Sent {
 			took += time.Second
 		}
 		answers = append(answers, e)
 	}
+	w.stray = w.stray && at.pod == ""
 	return encode(answers), took
 }
 

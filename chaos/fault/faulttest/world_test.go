@@ -39,6 +39,7 @@ type world struct {
 	inert   bool // Acts are accepted and do nothing.
 	quiet   bool // Nobody calls the disk's driver.
 	past    bool // What pods send, or are sent, goes past nftables.
+	stray   bool // Another pings what the victim's pod pings next.
 	etcd2   bool // A pod runs another etcd beside the control plane's.
 	raised  int  // By how many minor versions etcd raised that of its data.
 

@@ -224,9 +224,11 @@ func (s *filtered) notePods(ctx context.Context, find func(mine end) ([]way, err
 	}
 }
 
-// podsCut checks that echo requests of the pod go as those between the nodes.
+// podsCut waits until echo requests of the pod go as those between the nodes. The far end's counter has those of others
+// too.
 func (s *filtered) podsCut(ctx context.Context) ([]fault.Fact, error) {
-	return s.fromPod(ctx, s.answers(s.pods))
+	return s.fromPod(ctx,
+		fault.Await("echo requests of the pod to go as they should", time.Second, cutBound, s.answers(s.pods)))
 }
 
 // fromPod has look show the fault on the ways of the pod, if that is possible.

@@ -113,6 +113,12 @@ type Show = func(ctx context.Context) ([]Fact, error)
 // NotYet returns the error of a check that found another state than the wanted one; the text names that state.
 func NotYet(format string, args ...any) error { return stateError(fmt.Sprintf(format, args...)) }
 
+// IsNotYet reports whether an error is of NotYet, or of a wait in which that was seen last.
+func IsNotYet(err error) bool {
+	var state stateError
+	return errors.As(err, &state)
+}
+
 type stateError string
 
 func (e stateError) Error() string { return string(e) }
@@ -129,15 +135,20 @@ func (e Env) Saw(begin history.Time, format string, args ...any) []Fact {
 
 // Until repeats the checks in order until none returns an error, and returns the facts of the last round.
 func Until(ctx context.Context, what string, every, bound time.Duration, looks ...Show) (facts []Fact, err error) {
+	notYet := false
 	err = await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
 		var looked error
 		facts, looked = All(ctx, looks...)
-		var state stateError
-		if errors.As(looked, &state) {
+		if IsNotYet(looked) {
+			notYet = true
 			return false, looked.Error(), nil
 		}
+		notYet = notYet && ctx.Err() != nil // A look that was cut short saw nothing.
 		return looked == nil, "", looked
 	})
+	if err != nil && notYet {
+		err = fmt.Errorf("%w%w", err, stateError("")) // It adds nothing to the text.
+	}
 	return facts, err
 }
 

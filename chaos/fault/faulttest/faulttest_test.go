@@ -214,6 +214,25 @@ func TestAStrayEchoIsNoHoleInACut(t *testing.T) {
 	})
 }
 
+// TestAPodThatGoesIsNoHoleInACut has the victim's pod go between the act and the look from within it.
+func TestAPodThatGoesIsNoHoleInACut(t *testing.T) {
+	for _, def := range []fault.Definition{network.Partition(), network.Loss()} {
+		inWorld(t, def, func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+			r, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if f.Stage == history.StageInjected {
+					w.nodes["c-worker"].endContainer()
+				}
+			})
+			got, want := evidenceOf(r, history.StageConfirmed), "is not shown from within mysql-1: process"
+			if err != nil || !strings.Contains(got, want) || strings.Contains(got, "pod mysql-1 ->") {
+				t.Errorf("%s: got %v, evidence %s", def.Name, err, got)
+			}
+		})
+	}
+}
+
 // TestAKubeletBehindALoadBalancerIsNamed has the kubelet reach the API server by an address of none of its nodes.
 func TestAKubeletBehindALoadBalancerIsNamed(t *testing.T) {
 	balanced := func(w *world) { w.nodes["c-worker"].balanced = true }

@@ -368,7 +368,9 @@ func (w *world) network(
 	if out, exit, known = w.lineCommand(m, argv); known {
 		return out, exit, 0, true
 	}
-	switch {
+	switch pid, _ := m.mysqld(); {
+	case at.pod == "mysql-1" && argv[2] != strconv.Itoa(pid):
+		return "", 1, 0, true // It has ended.
 	case argv[0] == "nft":
 		out, exit = w.nft(m, line, stdin)
 		return out, exit, 0, true

@@ -158,7 +158,7 @@ func podEnd(ctx context.Context, env fault.Env, namespace, name string) (end, er
 		return e, fmt.Errorf("get pod %q: %w", name, err)
 	}
 	if pod.Spec.HostNetwork {
-		return e, fmt.Errorf("pod %q has the network of its node: cut the nodes off from each other instead", name)
+		return e, fmt.Errorf("pod %q has the network of its node: a fault hits both", name)
 	}
 	nodes, err := env.Cluster.Nodes(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
+	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
@@ -32,11 +33,11 @@ type filtered struct {
 	pod      bool // The victim's side is one pod instead of the node with all its pods.
 	rejoins  bool // The victim is a node: after the heal its lease must be renewed and it must be Ready.
 
-	sides   sides // Set by locate.
-	flows   []*flow
-	leases  fault.Leases // As of the cut, if noted, and later as of the heal.
-	pods    []way        // Those of the victim's pod whose echo requests were answered before, set by notePods.
-	unshown string       // Why the fault of a node cannot be shown from within its pod.
+	sides       sides // Set by locate.
+	flows       []*flow
+	leases      fault.Leases // As of the cut, if noted, and later as of the heal.
+	podWays     []way        // Those of the victim's pod whose echo requests were answered before, set by notePods.
+	podUnproven string       // Why the fault of a node cannot be shown from within its pod.
 }
 
 func newFiltered(env fault.Env, rules filter) *filtered { return &filtered{Env: env, rules: rules} }
@@ -210,34 +211,61 @@ func (s *filtered) countersMatch(ctx context.Context) ([]fault.Fact, error) {
 func (s *filtered) notePods(ctx context.Context, find func(mine end) ([]way, error)) {
 	mine, err := victimEnd(ctx, s.Env)
 	if err == nil {
-		s.pods, err = find(mine)
+		s.podWays, err = find(mine)
 	}
 	if err == nil {
 		var before []ping
-		before, err = pings(ctx, s.pods, fewEchoes())
+		before, err = pings(ctx, s.podWays, fewEchoes())
 		if slices.ContainsFunc(before, func(p ping) bool { return p.Answered == 0 }) {
 			err = errors.New("no echo request was answered before")
 		}
 	}
 	if err != nil { // One may not run, or answer nobody: the fault hits the node all the same.
-		s.unshown = err.Error()
+		s.podUnproven = err.Error()
 	}
 }
 
 // podsCut waits until echo requests of the pod go as those between the nodes. The far end's counter has those of others
 // too.
 func (s *filtered) podsCut(ctx context.Context) ([]fault.Fact, error) {
-	return s.fromPod(ctx,
-		fault.Await("echo requests of the pod to go as they should", time.Second, cutBound, s.answers(s.pods)))
+	return s.explainPod(fault.Until(ctx, "echo requests of the pod to go as they should", time.Second, cutBound,
+		s.fromPod(s.answers(s.podWays))))
 }
 
-// fromPod has look show the fault on the ways of the pod, if that is possible.
-func (s *filtered) fromPod(ctx context.Context, look fault.Show) ([]fault.Fact, error) {
-	if s.unshown != "" {
-		return s.Saw(s.Clock(), "the fault is not shown from within %s: %s", s.Pod, s.unshown), nil
+// fromPod runs look, unless the pod cannot be probed. What was seen from within a pod that is gone by then shows
+// nothing.
+func (s *filtered) fromPod(look fault.Show) fault.Show {
+	return func(ctx context.Context) (facts []fault.Fact, err error) {
+		if s.podUnproven == "" {
+			facts, err = look(ctx)
+			s.podUnproven = s.podGone(ctx)
+		}
+		if s.podUnproven != "" {
+			return s.Saw(s.Clock(), "the fault is not shown from within %s: %s", s.Pod, s.podUnproven), nil
+		}
+		return facts, err
 	}
-	facts, err := look(ctx)
-	if err != nil {
+}
+
+// podGone says which pod has gone since its process was found, if one has.
+func (s *filtered) podGone(ctx context.Context) string {
+	for _, w := range s.podWays {
+		for _, e := range []end{w.from, w.to} {
+			if e.pid == 0 {
+				continue
+			}
+			found, err := nodeagent.On(e.node).Processes(ctx, probe.Query{PIDs: []int{e.pid}})
+			if err == nil && len(found.Processes) == 0 { // Without an answer it is not gone.
+				return fmt.Sprintf("process %d of %s has ended", e.pid, e.name)
+			}
+		}
+	}
+	return ""
+}
+
+// explainPod adds why the fault may not show from within the pod, where that was seen.
+func (s *filtered) explainPod(facts []fault.Fact, err error) ([]fault.Fact, error) {
+	if fault.IsNotYet(err) {
 		err = fmt.Errorf("the fault shows between the nodes, and not from within %s: %w\n"+
 			"  why:  where requests arrive, the network plugin forwards packets of pods past nftables, as with eBPF\n"+
 			"  fix:  leave the fault out on such a cluster", s.Pod, err)

@@ -103,13 +103,14 @@ func (s sample) observation(span history.Span) observation {
 
 // Confirm also measures once from within the victim's pod, which need not be there to the end.
 func (l *loss) Confirm(ctx context.Context) ([]fault.Fact, error) {
-	return fault.All(ctx, l.Held, func(ctx context.Context) ([]fault.Fact, error) { return l.fromPod(ctx, l.ofPod) })
+	return fault.All(ctx, l.Held,
+		func(ctx context.Context) ([]fault.Fact, error) { return l.explainPod(l.fromPod(l.ofPod)(ctx)) })
 }
 
 // ofPod compares the share of the pod's echo requests that is lost with the planned one.
 func (l *loss) ofPod(ctx context.Context) ([]fault.Fact, error) {
 	begin := l.Clock()
-	heard, err := pings(ctx, l.pods, manyEchoes())
+	heard, err := pings(ctx, l.podWays, manyEchoes())
 	if err != nil {
 		return nil, err
 	}

@@ -92,6 +92,24 @@ func TestADeadServerIsNoneThatIsCut(t *testing.T) {
 	})
 }
 
+// TestALostLookupMakesNoDeadServer loses the first UDP request before the cut.
+func TestALostLookupMakesNoDeadServer(t *testing.T) {
+	def := network.DNSBlock()
+	inWorld(t, def, func(w *world) { w.unheard = "udp" }, func(t *testing.T, w *world, b faulttest.Bench) {
+		_, err := faulttest.Run(t.Context(), def, b, func(f history.Fault) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if f.Stage == history.StageHealed {
+				delete(w.places(), netip.MustParseAddr(dnsAddresses()[2]))
+			}
+		})
+		if want := "UDP pod mysql-1 -> 10.96.0.10:53 is not answered"; stageOf(err) != "confirm healed" ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	})
+}
+
 // TestACacheOnTheNodeIsCutToo has the pod ask the cache of its node, as with NodeLocal DNSCache.
 func TestACacheOnTheNodeIsCutToo(t *testing.T) {
 	def := network.DNSBlock()

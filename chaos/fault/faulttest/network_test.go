@@ -468,6 +468,9 @@ func (w *world) probeDNS(at place, addresses []string) (string, time.Duration) {
 			l := probe.Answer{Address: a, Network: l4, Begin: now, End: now}
 			l.Answered, _ = w.exchange(packet{from: w.addressOf(at, to.Addr()), to: to.Addr(), tcp: l4 == "tcp",
 				port: to.Port(), syn: l4 == "tcp", flow: "lookup"})
+			if w.unheard == l4 {
+				w.unheard, l.Answered = "", false
+			}
 			if !l.Answered {
 				took = 1500 * time.Millisecond // Its timeout.
 			}

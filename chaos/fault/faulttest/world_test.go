@@ -36,12 +36,13 @@ type world struct {
 	root    string          // The nodes' directories, one for each, as far as they keep undos. Made when one is armed.
 	over    context.Context //nolint:containedctx // Ends with the test; the timers that use it have no caller.
 	stopped context.CancelFunc
-	inert   bool // Acts are accepted and do nothing.
-	quiet   bool // Nobody calls the disk's driver.
-	past    bool // What pods send, or are sent, goes past nftables.
-	stray   bool // Another pings what the victim's pod pings next.
-	etcd2   bool // A pod runs another etcd beside the control plane's.
-	raised  int  // By how many minor versions etcd raised that of its data.
+	inert   bool   // Acts are accepted and do nothing.
+	quiet   bool   // Nobody calls the disk's driver.
+	past    bool   // What pods send, or are sent, goes past nftables.
+	unheard string // The protocol of which the next lookup is lost.
+	stray   bool   // Another pings what the victim's pod pings next.
+	etcd2   bool   // A pod runs another etcd beside the control plane's.
+	raised  int    // By how many minor versions etcd raised that of its data.
 
 	api *fake.Node // Takes what is written to the API server, so that it is in the transcript.
 

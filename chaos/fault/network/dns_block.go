@@ -47,7 +47,7 @@ const (
 
 type dnsBlock struct {
 	*filtered
-	mute map[asked]bool // Who did not answer before: a dead server of the pod's, or a Service without this port.
+	silentBefore map[asked]bool // Who did not answer before: a dead server of the pod's, or a Service without this port.
 }
 
 // asked is a server and how it is asked.
@@ -135,7 +135,8 @@ func (d *dnsBlock) ask(ctx context.Context) ([]probe.Answer, error) {
 	return answers, nil
 }
 
-// lookups returns a check that all servers answer the pod, but for the mute, or that none does.
+// lookups returns a check that all servers answer the pod, except those that did not answer
+// before, or that none does.
 func (d *dnsBlock) lookups(want bool) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
 		answers, err := d.ask(ctx)
@@ -144,7 +145,7 @@ func (d *dnsBlock) lookups(want bool) fault.Show {
 		}
 		var all []observation
 		for _, l := range answers { // For example "UDP pod mysql-1 -> 10.96.0.10:53 is answered".
-			if d.mute[asked{l.Network, l.Address}] && !l.Answered {
+			if d.silentBefore[asked{l.Network, l.Address}] && !l.Answered {
 				continue // It shows nothing.
 			}
 			came := map[bool]string{true: "is answered", false: "is not answered"}[l.Answered]
@@ -156,7 +157,7 @@ func (d *dnsBlock) lookups(want bool) fault.Show {
 	}
 }
 
-// open finds the present servers and checks that all of them answer, but for the mute.
+// open finds the present servers and checks that all of them answer, except those that did not answer before.
 func (d *dnsBlock) open(ctx context.Context) ([]fault.Fact, error) {
 	if err := d.locate(ctx); err != nil {
 		return nil, err
@@ -169,19 +170,27 @@ func (d *dnsBlock) Inject(ctx context.Context) error {
 	if err := d.locate(ctx); err != nil {
 		return err
 	}
-	answers, err := d.ask(ctx)
-	if err != nil {
-		return err
-	}
-	d.mute = map[asked]bool{}
+	d.silentBefore = map[asked]bool{}
 	var silent []string
-	for _, l := range answers {
-		if !l.Answered {
-			d.mute[asked{l.Network, l.Address}] = true
-			silent = append(silent, fmt.Sprintf("%s %s: %s", strings.ToUpper(l.Network), l.Address, l.Error))
+	for range rounds { // One lost request makes no dead server.
+		answers, err := d.ask(ctx)
+		if err != nil {
+			return err
+		}
+		silent = nil
+		for _, l := range answers {
+			who := asked{l.Network, l.Address}
+			before, known := d.silentBefore[who]
+			d.silentBefore[who] = !l.Answered && (before || !known)
+			if d.silentBefore[who] {
+				silent = append(silent, fmt.Sprintf("%s %s: %s", strings.ToUpper(l.Network), l.Address, l.Error))
+			}
+		}
+		if len(silent) == 0 {
+			break
 		}
 	}
-	if len(silent) == len(answers) {
+	if len(silent) == len(d.silentBefore) {
 		return fmt.Errorf("no DNS server answers %s before the cut: %s", d.sides.mine.name, strings.Join(silent, "; "))
 	}
 	return d.apply(ctx)
@@ -205,8 +214,8 @@ func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 		if to.Addr().Is4() {
 			lane = directionOut + "4"
 		}
-		mute := d.mute[asked{"udp", to.String()}] && d.mute[asked{"tcp", to.String()}]
-		if t["cut_"+lane] == 0 && !mute {
+		silent := d.silentBefore[asked{"udp", to.String()}] && d.silentBefore[asked{"tcp", to.String()}]
+		if t["cut_"+lane] == 0 && !silent {
 			return nil, fmt.Errorf("no packet to %s was cut: our rules have counted: %s", to, t)
 		}
 	}
@@ -215,7 +224,8 @@ func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 
 func (d *dnsBlock) Held(ctx context.Context) ([]fault.Fact, error) { return d.lookups(false)(ctx) }
 
-// ConfirmHealed shows that the table is gone and that every present server answers, but for the mute.
+// ConfirmHealed shows that the table is gone and that every present server answers, except those that did not answer
+// before.
 func (d *dnsBlock) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, d.tableGone,
 		fault.Await("every DNS server to answer the pod", time.Second, healedBound, d.open))

@@ -102,8 +102,8 @@ func (c component) urls() []string {
 }
 
 // health requests its health on a node and returns the HTTP status by URL, 0 without an answer within 2 s. The request
-// comes from the node itself, so no network is involved. It asks one URL after the other: curl asks several at once from
-// 7.66 on only, and RHEL 8 has 7.61.
+// comes from the node itself, so no network is involved. It asks one URL after the other, so a frozen component takes
+// up to 4 s: curl asks several at once from 7.66 on only, and RHEL 8 has 7.61.
 func (c component) health(ctx context.Context, node clusters.Node) (map[string]int, error) {
 	argv := []string{"curl", "--silent", "--insecure", "--noproxy", "*", "--max-time", "2",
 		"--write-out", `%{url_effective} %{http_code}\n`}

@@ -76,11 +76,16 @@ func (s *filtered) locate(ctx context.Context) error {
 	return nil
 }
 
-// Inject checks that every way is open, opens the flows that Confirm watches, and cuts in one nftables transaction.
+// Inject checks that every way is open, and cuts.
 func (s *filtered) Inject(ctx context.Context) error {
 	if err := s.openBefore(ctx); err != nil {
 		return err
 	}
+	return s.cut(ctx)
+}
+
+// cut opens the flows that Confirm watches, and cuts in one nftables transaction.
+func (s *filtered) cut(ctx context.Context) error {
 	for _, w := range s.sides.out() {
 		for _, to := range w.targets() {
 			f, err := openFlow(ctx, w.from, to, s.Life)

@@ -81,13 +81,13 @@ func newPartition(p partitionParams, _ plan.Fault, env fault.Env) (fault.Fault, 
 	return &partition{s}, nil
 }
 
-// Inject finds out which ways of the victim's pod are open, cuts, and records the leases.
+// Inject checks that every way is open, also those of the victim's pod, cuts, and records the leases.
 func (p *partition) Inject(ctx context.Context) error {
-	p.notePods(ctx, func(mine end) ([]way, error) {
-		control, err := controlPlane(ctx, p.Env)
-		return sides{mine: mine, others: control}.out(), err
-	})
-	if err := p.filtered.Inject(ctx); err != nil {
+	if err := p.openBefore(ctx); err != nil {
+		return err
+	}
+	p.notePods(ctx, func(mine end) ([]way, error) { return sides{mine: mine, others: p.sides.others}.out(), nil })
+	if err := p.cut(ctx); err != nil {
 		return err
 	}
 	_, err := p.NoteLeases(&p.leases)(ctx)

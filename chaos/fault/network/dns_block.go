@@ -47,7 +47,7 @@ const (
 
 type dnsBlock struct {
 	*filtered
-	silentBefore map[asked]bool // Who did not answer before: a dead server of the pod's, or a Service without this port.
+	silentBefore map[asked]bool // Who did not answer: a dead server, or a Service without this port.
 }
 
 // asked is a server and how it is asked.

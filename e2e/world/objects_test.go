@@ -112,6 +112,16 @@ func TestStrangeObjectsAreCounted(t *testing.T) {
 	}
 }
 
+// TestJunkAfterAValue: it must not be read as a part of what is decoded next.
+func TestJunkAfterAValue(t *testing.T) {
+	o := NewObjects()
+	o.Add(object(history.VerbAdded, "pods", "p-0", "u", 5, `"spec":"{} {\"nodeName\":1}","status":"{} {}"`))
+	o.Add(object(history.VerbAdded, "pods", "p-1", "v", 6, `"spec":{"nodeName":"w"},"status":null`))
+	if o.Pods.Strange != 1 || len(o.Pods.All) != 1 || o.Pods.All[0].Spec.NodeName != "w" {
+		t.Errorf("%d strange, %+v", o.Pods.Strange, o.Pods.All)
+	}
+}
+
 func TestStatefulSetDefaults(t *testing.T) {
 	o := NewObjects()
 	o.Add(object(history.VerbAdded, "statefulsets", "a", "u", 1, `"spec":{}`))

@@ -93,7 +93,7 @@ func metaOf(
 	switch {
 	case err != nil:
 		return nil, err
-	case m.ResourceVersion != "":
+	case m.ResourceVersion != "" && m.ResourceVersion != o.ResourceVersion: // With spaces, it was not cut out.
 		return nil, fmt.Errorf("it has resourceVersion %s, the record %s", m.ResourceVersion, o.ResourceVersion)
 	case m.Name != "" && m.Name != o.Name || m.UID != "" && string(m.UID) != o.UID:
 		return nil, fmt.Errorf("it is %s (uid %s), the record says %s (uid %s)", m.Name, m.UID, o.Name, o.UID)

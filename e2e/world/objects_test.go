@@ -1,6 +1,7 @@
 package world
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -119,6 +120,22 @@ func TestJunkAfterAValue(t *testing.T) {
 	o.Add(object(history.VerbAdded, "pods", "p-1", "v", 6, `"spec":{"nodeName":"w"},"status":null`))
 	if o.Pods.Strange != 1 || len(o.Pods.All) != 1 || o.Pods.All[0].Spec.NodeName != "w" {
 		t.Errorf("%d strange, %+v", o.Pods.Strange, o.Pods.All)
+	}
+}
+
+// TestIndentedObjectsAreRead holds that white space makes no difference.
+func TestIndentedObjectsAreRead(t *testing.T) {
+	for version, strange := range map[string]int{"5": 0, "8": 1} {
+		o := NewObjects()
+		e := object(history.VerbAdded, "pods", "p-0", "u", 5, `"spec":{}`)
+		var text bytes.Buffer
+		if err := json.Indent(&text, e.Object.Raw, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		e.Object.Raw, e.Object.ResourceVersion = text.Bytes(), version
+		if o.Add(e); o.Pods.Strange != strange {
+			t.Errorf("version %s: %d strange, want %d", version, o.Pods.Strange, strange)
+		}
 	}
 }
 

@@ -162,10 +162,23 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 		return false, "whether it waited for replicas then was not seen"
 	case r.trial.Plan.Workload.External != nil && unasked(seen[0], op), seen[1] == nil && r.configured():
 		return false, "whether it waited for replicas then was not seen"
+	case (r.configured() || r.trial.Plan.Workload.External != nil) && seen[1] != nil && !seen[1].Member.Writable &&
+		without <= 0 && !r.ranOn(by, history.Between(seen[0].Span.NotBefore, seen[1].Span.NotAfter)):
+		// It may have fallen back and begun again, which ends its count.
+		return false, "whether it waited for replicas then was not seen"
 	case off > 0 || without != 0:
 		return false, "semi-synchronous replication fell back around then"
 	}
 	return true, ""
+}
+
+// ranOn reports whether one process of an instance's server was seen to run for all of a time.
+func (r *ruling) ranOn(instance string, within history.Span) bool {
+	return slices.ContainsFunc(r.world.Containers().Processes, func(p *world.Process) bool {
+		pod := r.world.Pods().ByUID[p.Pod]
+		return p.Name == world.Database && pod != nil && pod.Name == instance && p.From <= within.NotBefore &&
+			within.NotAfter <= p.To
+	})
 }
 
 // configured reports whether a step of the plan may have changed how long a commit waits for a replica.

@@ -121,6 +121,16 @@ func executed(events []history.Event) []history.Event {
 	})(events)
 }
 
+// running has the server of mysql-0 run until a time.
+func running(until float64) func([]history.Event) []history.Event {
+	return func(events []history.Event) []history.Event {
+		more := historytest.New(historytest.SmokePlan())
+		more.Pod(history.VerbAdded, "mysql-0", "Running", true, false, 1)
+		more.Process("worker", "mysqld", more.PodUID("mysql-0"), 4000, 2, until)
+		return append(events, more.History().Events[1:]...)
+	}
+}
+
 // TestGroups changes one thing of a failover at a time: the check of what is broken must notice and name it.
 func TestGroups(t *testing.T) {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
@@ -167,6 +177,9 @@ func TestGroups(t *testing.T) {
 		{"nor was it, and a step may have changed how long it waits", semi, "acknowledged", then(lose(5, "mysql-1"),
 			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable }), executed),
 			unknown, "whether it waited for replicas then was not seen"},
+		{"it was, but may have begun again before", semi, "acknowledged", then(lose(5, "mysql-1"), executed),
+			unknown, "whether it waited for replicas then was not seen"},
+		{"it was, and ran on", semi, "acknowledged", then(lose(5, "mysql-1"), executed, running(30)), fail, "is lost"},
 		{"a commit went without a replica around then", semi, "acknowledged", then(lose(5, "mysql-1"),
 			editAll(member("", "mysql-0"), func(e *history.Event) {
 				if !e.Member.Writable {
@@ -298,7 +311,9 @@ func TestGroupOfOthers(t *testing.T) {
 		{"the writer's table was not summed up", "in-sync", then(external, drop(sum("mysql-1"))), check.Unknown,
 			"no checksum was taken in the end, there or on mysql-1"},
 		{"uncounted", "acknowledged", then(external, uncounted), check.Pass, ""},
-		{"lost", "acknowledged", then(external, lose(5, "mysql-1")), check.Fail, "is lost"},
+		{"lost", "acknowledged", then(external, lose(5, "mysql-1"), running(30)), check.Fail, "is lost"},
+		{"lost, and it may have begun again before it was asked", "acknowledged", then(external, lose(5, "mysql-1"),
+			running(20)), check.Unknown, "whether it waited for replicas then was not seen"},
 		{"lost, and nobody ever waited for replicas", "acknowledged", then(external, lose(5, "mysql-1"), never),
 			check.Unknown, "whether it waited for replicas was never seen"},
 		{"of many writers, uncounted, one lacks a row", "acknowledged", then(external, multi, uncounted, everyone,

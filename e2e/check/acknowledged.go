@@ -181,9 +181,12 @@ func (r *ruling) ranOn(instance string, within history.Span) bool {
 	})
 }
 
-// configured reports whether a step of the plan may have changed how long a commit waits for a replica.
+// configured reports whether a step of the plan may have changed how long a commit waits for a replica: its program is
+// told of semi-synchronous replication.
 func (r *ruling) configured() bool {
-	return slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool { return s.Exec != nil })
+	return slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool {
+		return s.Exec != nil && strings.Contains(strings.Join(s.Exec.Command, "\n"), "semi_sync")
+	})
 }
 
 // unanswered counts the operations within a time whose clients know of no outcome.

@@ -108,17 +108,17 @@ func lose(seq int64, pods ...string) func([]history.Event) []history.Event {
 }
 
 // executed has the plan begin with a program that was run in a pod.
-func executed(events []history.Event) []history.Event {
+func executed(command ...string) func([]history.Event) []history.Event {
 	return edit(kind(history.KindPlan), func(e *history.Event) {
 		var p plan.Plan
 		if err := json.Unmarshal(e.Plan, &p); err != nil {
 			panic(err)
 		}
 		p.Steps = slices.Insert(p.Steps, 0, plan.Step{Do: plan.ActionExec, Bound: plan.Duration(time.Minute),
-			Exec: &plan.Exec{Command: []string{"mysql"}}})
+			Exec: &plan.Exec{Command: command}})
 		plan.Number(p.Steps)
 		e.Plan, _ = json.Marshal(p)
-	})(events)
+	})
 }
 
 // running has the server of mysql-0 run until a time.
@@ -137,6 +137,7 @@ func TestGroups(t *testing.T) {
 	ack := func(seq int64) match { return op(history.OpInsert, history.StageOK, "mysql", seq) }
 	final := history.FinalRead
 	const semi = plan.TopologySemiSync
+	configured := executed("mysql", "-e", "SET GLOBAL rpl_semi_sync_source_timeout = 500")
 	for _, m := range []struct {
 		name, topology, check string
 		change                func([]history.Event) []history.Event
@@ -175,11 +176,14 @@ func TestGroups(t *testing.T) {
 			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable })), fail,
 			"is lost"},
 		{"nor was it, and a step may have changed how long it waits", semi, "acknowledged", then(lose(5, "mysql-1"),
-			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable }), executed),
+			drop(func(e *history.Event) bool { return member("", "mysql-0")(e) && !e.Member.Writable }), configured),
 			unknown, "whether it waited for replicas then was not seen"},
-		{"it was, but may have begun again before", semi, "acknowledged", then(lose(5, "mysql-1"), executed),
+		{"it was, but may have begun again before", semi, "acknowledged", then(lose(5, "mysql-1"), configured),
 			unknown, "whether it waited for replicas then was not seen"},
-		{"it was, and ran on", semi, "acknowledged", then(lose(5, "mysql-1"), executed, running(30)), fail, "is lost"},
+		{"it was, after a backup", semi, "acknowledged", then(lose(5, "mysql-1"), executed("backup.sh", "/data")), fail,
+			"is lost"},
+		{"it was, and ran on", semi, "acknowledged", then(lose(5, "mysql-1"), configured, running(30)), fail,
+			"is lost"},
 		{"a commit went without a replica around then", semi, "acknowledged", then(lose(5, "mysql-1"),
 			editAll(member("", "mysql-0"), func(e *history.Event) {
 				if !e.Member.Writable {

@@ -184,19 +184,39 @@ func TestNested(t *testing.T) {
 }
 
 // TestHoldingThatComesToAPod: a container is runc's, of no pod, before it is the pod's. It may have the volume since
-// then.
+// then, unless a ledger that began in between shows that it is another one with its number.
 func TestHoldingThatComesToAPod(t *testing.T) {
-	var h history.History
-	says := func(at history.Time, action history.ProcessAction, program, pod string) {
-		h.Events = append(h.Events, history.Event{ID: int64(len(h.Events) + 1), Kind: history.KindHolding,
-			Span: history.At(at), Holding: &history.Holding{Action: action, Node: "w", Namespace: 7, Program: program,
-				Identity: history.Identity{Device: "7:1"}, Path: "/var/lib/mysql", PodUID: pod}})
-	}
-	says(10, history.ProcessStarted, "runc", "")
-	says(20, history.ProcessPresent, "mysqld", "u")
-	says(30, history.ProcessGone, "mysqld", "u")
-	all := New(h).Containers().Holdings
-	if len(all) != 1 || all[0].Pod != "u" || all[0].MaybeFrom != 10 || all[0].From != 20 || all[0].To != 30 {
-		t.Errorf("holdings %+v", all)
+	for name, c := range map[string]struct {
+		again  bool // The ledger began again at 15.
+		action history.ProcessAction
+		since  history.Time
+	}{
+		"":        {false, history.ProcessPresent, 10},
+		"listed":  {true, history.ProcessPresent, 10},
+		"another": {true, history.ProcessStarted, 20},
+	} {
+		var h history.History
+		add := func(at history.Time, e history.Event) {
+			e.ID, e.Span = int64(len(h.Events)+1), history.At(at)
+			h.Events = append(h.Events, e)
+		}
+		says := func(at history.Time, action history.ProcessAction, program, pod string) {
+			add(at, history.Event{Kind: history.KindHolding, Holding: &history.Holding{Action: action, Node: "w",
+				Boot: "0s", Namespace: 7, Program: program, Identity: history.Identity{Device: "7:1"},
+				Path: "/var/lib/mysql", PodUID: pod}})
+		}
+		on := history.Event{Kind: history.KindObserver, Observer: &history.Observer{Name: holdingsObserver, Node: "w",
+			Boot: "0s", State: history.ObserverOn}}
+		add(1, on)
+		says(10, history.ProcessStarted, "runc", "")
+		if c.again {
+			add(15, on)
+		}
+		says(20, c.action, "mysqld", "u")
+		says(30, history.ProcessGone, "mysqld", "u")
+		all := New(h).Containers().Holdings
+		if len(all) != 1 || all[0].Pod != "u" || all[0].MaybeFrom != c.since || all[0].From != 20 || all[0].To != 30 {
+			t.Errorf("%s: holdings %+v", name, all)
+		}
 	}
 }

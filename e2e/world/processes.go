@@ -100,14 +100,24 @@ func (c *Containers) readHoldings(w *World) {
 		identity   string
 	}
 	all := map[key]*Mount{}
-	copied := map[key]history.Time{}
+	type since struct {
+		at      history.Time
+		session int // That saw it last.
+	}
+	copied := map[key]since{}
 	for _, e := range w.Of(history.KindHolding) {
 		v := e.Holding
 		if v.Identity.Key() == "" {
 			continue
 		}
 		k := key{v.Node, v.Boot, v.Namespace, v.Identity.Key()}
-		life := all[k]
+		life, session := all[k], c.HoldingCoverage.place(v.Node, e.Span.NotAfter)
+		was, known := copied[k]
+		if known && was.session != session && (v.Action != history.ProcessPresent || was.session != session-1) {
+			// Its end was missed, and its number is used again: what outlives a ledger is listed by the next one.
+			delete(copied, k)
+			known = false
+		}
 		if v.Action == history.ProcessGone {
 			if life != nil {
 				life.end(e)
@@ -119,18 +129,18 @@ func (c *Containers) readHoldings(w *World) {
 			// The container is being created: until it has a root of its own, its mount namespace is a copy of the
 			// node's, with the mounts of every pod. The copies go when the node's mounts go. What is of no pod is not a
 			// container, unless it is runc, which comes to the pod later.
-			if _, known := copied[k]; !known {
-				copied[k] = e.Span.NotBefore
+			if !known {
+				was.at = e.Span.NotBefore
 			}
+			copied[k] = since{was.at, session}
 			continue
 		}
-		session := c.HoldingCoverage.place(v.Node, e.Span.NotAfter)
 		if life == nil || life.Ended {
 			life = &Mount{boot: v.Boot, device: v.Identity.Device, Key: k.identity, Root: "/",
 				Life:   Life{Node: v.Node, Pod: v.PodUID, From: e.Span.NotAfter, MaybeFrom: e.Span.NotBefore},
 				Holder: fmt.Sprintf("the container of %s (pid %d)", cmp.Or(v.Program, "a process"), v.PID)}
-			if since, ok := copied[k]; ok {
-				life.MaybeFrom = since
+			if known {
+				life.MaybeFrom = was.at
 			} else if v.Action == history.ProcessPresent {
 				life.MaybeFrom = c.HoldingCoverage.since(v.Node, session)
 			}

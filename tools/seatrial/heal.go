@@ -14,6 +14,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
+	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
 	"github.com/seatrial/seatrial/e2e/trial"
 )
@@ -74,7 +75,9 @@ on the control plane, where there are some, keep trying.`,
 			if err != nil && len(h.Nodes) == 0 {
 				return err
 			}
-			return errors.Join(err, h.write(cmd.OutOrStdout(), output), h.reached(hurt))
+			whole := access.given() && access.nodes == "" || !access.given() && one == "" && onKind(dir)
+			return errors.Join(err, h.write(cmd.OutOrStdout(), output),
+				h.reached(hurt, whole && err == nil, cmd.ErrOrStderr()))
 		},
 	}
 	outputFlag(cmd, &output, "nodes where something was undone")
@@ -94,11 +97,24 @@ type healed struct {
 	Watchdogs []string      `json:"watchdogs"` // That were ended beside their clusters.
 }
 
-// reached returns an error unless all nodes were looked at.
-func (h healed) reached(nodes []string) error {
+// onKind reports whether the run of a directory was on a kind cluster, which needs no kubeconfig.
+func onKind(path string) bool {
+	var run report.Run
+	dir, err := rundir.Open(path)
+	return err == nil && dir.ReadJSON(rundir.RunFile, &run) == nil && run.NodeImageSource != ""
+}
+
+// reached returns an error unless all nodes were looked at. Where all that there are were, the others are gone.
+func (h healed) reached(nodes []string, all bool, stderr io.Writer) error {
 	nodes = slices.DeleteFunc(nodes, func(name string) bool {
 		return slices.ContainsFunc(h.Nodes, func(r undo.Report) bool { return r.Node == name })
 	})
+	if all {
+		for _, name := range nodes {
+			say(stderr, "node %s is in the cluster no more: nothing is left to heal there", name)
+		}
+		return nil
+	}
 	if len(nodes) == 0 {
 		return nil
 	}

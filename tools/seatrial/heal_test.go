@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/undo"
+	"github.com/seatrial/seatrial/e2e/report"
 	"github.com/seatrial/seatrial/e2e/rundir"
 )
 
@@ -59,12 +61,26 @@ func TestHealTellsWhatTheJournalHasOpen(t *testing.T) {
 			if err != nil || run != tc.run {
 				t.Errorf("got run %q, %v", run, err)
 			}
-			missed := healed{Nodes: []undo.Report{{Node: "control"}}}.reached(slices.Clone(nodes))
+			other := healed{Nodes: []undo.Report{{Node: "control"}}}
+			missed := other.reached(slices.Clone(nodes), false, io.Discard)
 			if open := strings.Contains(said.String(), "on node worker"); open != (missed != nil) {
 				t.Errorf("open on %q, and another node was looked at: %v", nodes, missed)
 			}
-			if err := (healed{Nodes: []undo.Report{{Node: "worker"}}}).reached(nodes); err != nil {
+			var gone strings.Builder
+			err = other.reached(slices.Clone(nodes), true, &gone)
+			if err != nil || strings.Contains(gone.String(), "node worker is in the cluster no") != (missed != nil) {
+				t.Errorf("open on %q, which is gone: %v, %q", nodes, err, gone.String())
+			}
+			if err := (healed{Nodes: []undo.Report{{Node: "worker"}}}).reached(nodes, false, io.Discard); err != nil {
 				t.Errorf("open on %q, which was looked at: %v", nodes, err)
+			}
+			for source, want := range map[string]bool{"published": true, "": false} {
+				if err := dir.WriteJSON(rundir.RunFile, report.Run{NodeImageSource: source}); err != nil {
+					t.Fatal(err)
+				}
+				if onKind(dir.Path()) != want {
+					t.Errorf("node images %q: on kind %v", source, !want)
+				}
 			}
 			for _, want := range tc.says {
 				if !strings.Contains(said.String(), want) {

@@ -25,8 +25,10 @@ import (
 const (
 	// joinBound is how long one node may take to get the agent, its pod included.
 	joinBound = 90 * time.Second
-	// listBound bounds a list of the nodes. An address that answers nothing is waited for without one.
+	// listBound bounds each page of a list of the nodes. An address that answers nothing is waited for without one.
 	listBound = 20 * time.Second
+	// pageSize is how many nodes are asked for at once.
+	pageSize = 500
 	// atOnce bounds how many nodes are worked on concurrently.
 	atOnce = 20
 )
@@ -105,18 +107,20 @@ func (c *Cluster) known() []*node {
 
 // listNodes reads the nodes from the API.
 func (c *Cluster) listNodes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, listBound, fmt.Errorf("no answer within %s", listBound))
-	defer cancel()
-	list, err := c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: c.opts.NodeSelector})
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
-	}
-	if err != nil {
-		return fmt.Errorf("list nodes of cluster %q: %w", c.name, err)
+	var all []corev1.Node
+	for what := (metav1.ListOptions{LabelSelector: c.opts.NodeSelector, Limit: pageSize}); ; {
+		list, err := c.listPage(ctx, what)
+		if err != nil {
+			return fmt.Errorf("list nodes of cluster %q: %w", c.name, err)
+		}
+		all = append(all, list.Items...)
+		if what.Continue = list.Continue; what.Continue == "" {
+			break
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, object := range list.Items {
+	for _, object := range all {
 		i := slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == object.Name })
 		if i < 0 {
 			n := &node{cluster: c, name: object.Name, role: roleOf(object), log: c.log.With("node", object.Name)}
@@ -131,6 +135,16 @@ func (c *Cluster) listNodes(ctx context.Context) error {
 		return strings.Compare(a.name, b.name)
 	})
 	return nil
+}
+
+func (c *Cluster) listPage(ctx context.Context, what metav1.ListOptions) (*corev1.NodeList, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listBound, fmt.Errorf("no answer within %s", listBound))
+	defer cancel()
+	list, err := c.kube.CoreV1().Nodes().List(ctx, what)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return list, err
 }
 
 // roleOf reads a node's role from its labels, as kubectl does.

@@ -98,7 +98,7 @@ func judgeMounts(r *ruling) {
 }
 
 // sawHeld adds a reason for each volume that was never seen outside its node's own mounts, though a pod that uses it
-// was Ready: an observer that sees no containers looks like one that has nothing to see.
+// was Ready: without this, an observer that misses all containers would pass.
 func (r *ruling) sawHeld() {
 	held := map[string]bool{}
 	for _, e := range r.world.Of(history.KindHolding) {

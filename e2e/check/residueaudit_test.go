@@ -54,7 +54,8 @@ func auditMutations() []mutation {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	same := func(*history.Residue) {}
 	table := history.Thing{Class: history.ThingTable, Name: "inet seatrial_r1_6", Run: "r1", Step: 6}
-	taint := history.Thing{Class: history.ThingTaint, Name: "of node worker", Is: "node.kubernetes.io/out-of-service=x:NoExecute"}
+	taint := history.Thing{Class: history.ThingTaint, Name: "of node worker",
+		Is: "node.kubernetes.io/out-of-service=x:NoExecute"}
 	foreign, nobodys := table, table
 	foreign.Run = "r0"
 	nobodys.Step = 99

@@ -159,7 +159,7 @@ func judgeWatched(t testing.TB, h history.History) {
 // TestWatching holds that the trial of BenchmarkWatch passes.
 func TestWatching(t *testing.T) { judgeWatched(t, watching(2000, 100)) }
 
-// TestWatchingInLittleMemory holds that judging a million such events allocates some 500 MB: each text that objects
+// TestWatchingInLittleMemory judges 20,000 such events and bounds the bytes that each allocates: each text that objects
 // share must be decoded once.
 func TestWatchingInLittleMemory(t *testing.T) {
 	const events, most = 20_000, 550 // Bytes an event; 482 are seen, and 528 with the race detector.

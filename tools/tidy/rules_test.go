@@ -94,9 +94,10 @@ func impure() []string {
 
 // harmless are the libraries that a pure package may use.
 func harmless() []string {
-	return []string{"github.com/anishathalye/porcupine", "github.com/buger/jsonparser", "k8s.io/api", "k8s.io/apimachinery",
-		"k8s.io/client-go/util/jsonpath", "k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
-		"sigs.k8s.io/json", "sigs.k8s.io/yaml", "github.com/google/go-cmp"}
+	return []string{"github.com/anishathalye/porcupine", "github.com/buger/jsonparser", "k8s.io/api",
+		"k8s.io/apimachinery", "k8s.io/client-go/util/jsonpath",
+		"k8s.io/component-helpers/scheduling/corev1/nodeaffinity", "sigs.k8s.io/json", "sigs.k8s.io/yaml",
+		"github.com/google/go-cmp"}
 }
 
 // clock are the functions of package time that a pure package does not call.

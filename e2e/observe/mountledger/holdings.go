@@ -187,7 +187,7 @@ func (s *space) compare(action history.ProcessAction, since history.Time) []hist
 }
 
 // countWriters counts the files that are open for writing. It returns a fact of each volume that begins or ceases to
-// have some, or whose first process has become another program or come to a pod, or was runc, which has ended.
+// have some, or whose first process changed, for example because runc exited.
 func (s *space) countWriters(begin history.Time) []history.Event {
 	first, ok, err := probe.Read(s.first.PID)
 	if err != nil || !ok || first.Start != s.first.Start {

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes/fake"
+
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
@@ -266,6 +268,7 @@ func (l lab) filtered(t testing.TB, rules filter, pod bool) *filtered {
 	spec := plan.Fault{Hold: plan.Duration(time.Second)}
 	s := newFiltered(fault.Env{
 		Node: l.node, Clock: bootclock.Now, Owner: undo.Owner{Run: "test-1", Step: 3}, Life: fault.Life(spec),
+		Kube: fake.NewClientset(), // Without the pod: the fault is shown on the node's ways alone.
 	}, rules)
 	s.pod = pod
 	s.find = func(context.Context) (sides, error) {

@@ -13,9 +13,9 @@ import (
 
 // ResidueAudit judges what a trial leaves behind. The harness searches each node and the API objects for what a fault
 // can leave, before the first fault and after everything was healed and had settled. Anything found only afterwards is
-// a leak, but for what others may have done meanwhile: a unit that failed, a label, a taint. Of what is gone afterwards,
-// only a static pod manifest is a violation: it certainly belongs there. A manifest that kubeadm upgraded as the plan
-// asked may differ.
+// a leak, but for what others may have done meanwhile: a unit that failed, a label, a taint. Of what is gone
+// afterwards, only a static pod manifest is a violation: it certainly belongs there. A manifest that kubeadm upgraded
+// as the plan asked may differ.
 //
 // Package chaos/nodeagent/leaks defines what is searched for and what is ignored because it comes and goes by itself.
 // A plan without audit asks for no searches, and the check does not apply to it.

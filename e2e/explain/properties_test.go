@@ -139,7 +139,7 @@ func TestRecordedRuns(t *testing.T) {
 			if !ok {
 				t.Fatal("it never settled")
 			}
-			// A database that is Ready does not hold its StatefulSet up, though it takes no write or lacks transactions.
+			// A database that is Ready holds its StatefulSet up no more, though it takes no write or is behind.
 			stuck := slices.ContainsFunc(h.Events, func(e history.Event) bool {
 				return e.Phase != nil && e.Phase.Name == history.PhaseSettle && e.Phase.End && e.Phase.Error != "" &&
 					!strings.Contains(e.Phase.Error, "to take a write") &&

@@ -40,7 +40,7 @@ func Until(ctx context.Context, what string, every, bound time.Duration, cond Co
 			return nil
 		}
 		var stop *stopError
-		if errors.As(err, &stop) {
+		if errors.As(err, &stop) && (looking.Err() == nil || !errors.Is(err, looking.Err())) { // Else the bound cut it.
 			return fmt.Errorf("wait for %s: %w", what, err)
 		}
 		switch {

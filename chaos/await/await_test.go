@@ -38,6 +38,11 @@ func TestUntil(t *testing.T) {
 			return false, "", ctx.Err()
 		}, "wait for the moon: waited 10s, last seen: nothing yet: the bound ran out",
 			await.ErrTimeout, 10 * time.Second},
+		{"a look cut short that cannot be repeated", 0, func(ctx context.Context) (bool, string, error) {
+			<-ctx.Done()
+			return false, "", await.Stop(fmt.Errorf("ask: %w", ctx.Err()))
+		}, "wait for the moon: waited 10s, last seen: nothing yet: the bound ran out",
+			await.ErrTimeout, 10 * time.Second},
 		{"a look that came too late", 0, func(ctx context.Context) (bool, string, error) {
 			// As client-go asks when its turn comes after the bound: it returns at once.
 			bound, _ := ctx.Deadline()

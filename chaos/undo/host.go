@@ -105,8 +105,7 @@ func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
 		return fmt.Errorf("keep the undo: %w", err)
 	}
 	if !untilBoot {
-		// Where /etc is read-only, as on some systems that are images, the undo ends with the boot.
-		if err := h.outliveBoot(r.Owner(), life); err != nil && !errors.Is(err, unix.EROFS) {
+		if err := h.outliveBoot(r.Owner(), life); err != nil {
 			return fmt.Errorf("make the undo survive a reboot: %w", err)
 		}
 	}
@@ -191,14 +190,14 @@ func (h Host) Disarm(ctx context.Context, owner Owner) error {
 	return err
 }
 
-// remove removes files, and reports whether there was any. A directory that is read-only is left alone where they are
-// not.
+// remove removes files, and reports whether there was any.
 func remove(paths ...string) (found bool, err error) {
 	for _, path := range paths {
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(path)
+		if errors.Is(err, fs.ErrNotExist) { // Perhaps since another disarmed it.
 			continue
 		}
-		if err := errors.Join(os.Remove(path), durable.SyncDir(filepath.Dir(path))); err != nil {
+		if err := errors.Join(err, durable.SyncDir(filepath.Dir(path))); err != nil {
 			return true, err
 		}
 		found = true

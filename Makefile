@@ -25,6 +25,9 @@ VERSION ?= v0.0.0
 override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
 export SEATRIAL_HOST_CHANGES ?= yes
+# As releases are built: packages are compiled once for tests, programs and every clone.
+export GOFLAGS += -trimpath
+export CGO_ENABLED ?= 0
 
 # The programs that a release carries, as name=package: clusters/program finds them.
 PROGRAMS = seatrial-agent=tools/agent seatrial-disk=fixtures/shareddisk/driver seatrial-mysql-start=fixtures/mysql/start \
@@ -64,7 +67,7 @@ test: ## Run all tests: unit, then e2e; 30 min, 60 min the first time
 unit: ## Run the tests that need no container engine; 1 min, 5 min the first time
 	@$(SAY) "unit: go test ./... without engine or cluster; lists what it did not run"
 	@$(MAKE) modules
-	@env -u SEATRIAL_E2E go test -vet=off -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
+	@env -u SEATRIAL_E2E go test $(if $(CI),-count=1) -vet=off -v ./... 2>&1 | tee bin/unit.log | awk -f .ci/digest.awk
 
 pages: build ## Draw the page of every recorded run and test it in headless Chromium; 1 min
 	@bash .ci/packages chromium:chromium
@@ -124,7 +127,7 @@ kill-matrix: build ## Kill the harness at every step of 17 faults, of FAULTS=a,b
 	@bash .ci/kill-matrix $(if $(FAULTS),-faults $(FAULTS))
 
 demo: ## Show a recorded run without engine or cluster: two nodes on one volume, and the rows lost
-	@mkdir -p bin && go build -trimpath -o bin/seatrial ./tools/seatrial && bin/seatrial demo
+	@mkdir -p bin && go build -o bin/seatrial ./tools/seatrial && bin/seatrial demo
 	@bin/seatrial demo -o html > bin/demo.html && echo 'the same as a page: bin/demo.html'
 
 bench: build ## Measure: mount ledger, cuts, kills and timers against their targets, codecs, checks; 20 min, needs root
@@ -142,7 +145,7 @@ verify-gofmt:
 	@bad=$$($(GO_FILES) | xargs -r ls 2>/dev/null | xargs -r gofmt -l); test -z "$$bad" || { echo "$$bad"; exit 1; }
 
 verify-vet: ; @$(SAY) "go vet ./..., and the command line for macOS"; go vet ./... && \
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./tools/seatrial
+	GOOS=darwin GOARCH=arm64 go vet ./tools/seatrial
 verify-tidy: ; @$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
 verify-docs: docs ; @$(SAY) "docs/ is what make docs writes"; git diff --exit-code --stat docs
 verify-modules: ; @$(SAY) "go mod tidy -diff"; go mod tidy -diff

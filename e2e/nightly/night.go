@@ -80,7 +80,7 @@ func (n *Night) all(ctx context.Context, units []Unit) (begun int, err error) {
 }
 
 // Order sorts units: first what was not as expected when it last ran, then what has not run for the longest time on any
-// commit, the shortest first among equals.
+// commit; among equals those together that can share a cluster, the shortest first.
 func (n *Night) Order(units []Unit) []Unit {
 	calm := func(u Unit) int {
 		if last, ok := n.latest[u.Name]; ok && last.Verdict() != check.Pass {
@@ -91,7 +91,10 @@ func (n *Night) Order(units []Unit) []Unit {
 	order := slices.Clone(units)
 	slices.SortFunc(order, func(a, b Unit) int {
 		return cmp.Or(cmp.Compare(calm(a), calm(b)), n.latest[a.Name].Last().Compare(n.latest[b.Name].Last()),
-			cmp.Compare(a.Workers, b.Workers), cmp.Compare(a.Estimate, b.Estimate), cmp.Compare(a.Name, b.Name))
+			cmp.Compare(a.Workers, b.Workers), cmp.Compare(a.Plan.Kubernetes, b.Plan.Kubernetes),
+			slices.Compare(a.Plan.FeatureGates, b.Plan.FeatureGates),
+			slices.Compare(a.Plan.Upgrades(), b.Plan.Upgrades()),
+			cmp.Compare(a.Estimate, b.Estimate), cmp.Compare(a.Name, b.Name))
 	})
 	return order
 }

@@ -145,9 +145,11 @@ func TestTheMostTellingIsFirst(t *testing.T) {
 		h.kept[u.ID] = nightly.Result{Unit: u, Build: old, Attempts: []nightly.Attempt{
 			{Verdict: v, Started: h.now.Add(time.Duration(10*i-100) * time.Hour), Seconds: 30}}}
 	}
-	sleep(t, h.night(time.Hour, unit("lately", time.Minute), unit("never-long", 2*time.Minute),
+	gated := unit("gated", time.Minute)
+	gated.Plan.FeatureGates = []string{"StatefulSetRecreateStrategy"}
+	sleep(t, h.night(time.Hour, unit("lately", time.Minute), gated, unit("never-long", 2*time.Minute),
 		unit("long-ago", time.Minute), unit("never", time.Minute), unit("bad", 3*time.Minute)))
-	want := "id-bad id-never id-never-long id-long-ago id-lately"
+	want := "id-bad id-never id-never-long id-gated id-long-ago id-lately"
 	if got := strings.Join(h.began, " "); got != want {
 		t.Errorf("order %s, want %s", got, want)
 	}

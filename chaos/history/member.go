@@ -10,9 +10,13 @@ type Member struct {
 	Executed string `json:"executed,omitempty"` // @@gtid_executed, see ParseGTIDs.
 	// SemiSync says that commits wait for a replica, of a source (Rpl_semi_sync_source_status); Unacked counts those
 	// that did not (Rpl_semi_sync_source_no_tx).
-	SemiSync bool   `json:"semiSync,omitempty"`
-	Unacked  int64  `json:"unacked,omitempty"`
-	State    string `json:"state,omitempty"` // MEMBER_STATE and MEMBER_ROLE in group replication.
+	SemiSync bool  `json:"semiSync,omitempty"`
+	Unacked  int64 `json:"unacked,omitempty"`
+	// WaitPoint is when others see what waits for a replica (rpl_semi_sync_source_wait_point); Consistency is what a
+	// read waits for in group replication (group_replication_consistency). Empty where they are not known.
+	WaitPoint   string `json:"waitPoint,omitempty"`
+	Consistency string `json:"consistency,omitempty"`
+	State       string `json:"state,omitempty"` // MEMBER_STATE and MEMBER_ROLE in group replication.
 	// Waited is for how many seconds a member that is not the writer was waited for to have the writer's transactions.
 	Waited float64 `json:"waited,omitempty"`
 	Error  string  `json:"error,omitempty"`

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -62,6 +63,9 @@ func groupTroubles() []trouble {
 		{name: "primary-cut", replicas: 3, steps: without("node-partition"),
 			alone:   brief("node-partition", 20*time.Second),
 			summary: "The node of the primary is cut off under load; clients on both sides write on."},
+		{name: "replica-late", replicas: 3, not: groups,
+			steps:   []plan.Step{behind(1, 10), Load(60), behind(1, 0)},
+			summary: "A replica is to be 10 s behind for a while; who reads there reads what was before."},
 		{name: "replica-lost", replicas: 3, steps: lost(1),
 			summary: "The claim of a replica is deleted under load, and its pod: it begins again without data."},
 		{name: "primary-lost", replicas: 3, steps: lost(0), not: async,
@@ -176,7 +180,47 @@ func selftestsOfGroups() []plan.Scenario {
 				Within("node-partition", 0, 5*time.Minute, Load(80)))
 		},
 	}
+	// Each group of commits of theirs takes a second, so that they have more and more to apply.
+	slow := func(micros int) []plan.Step {
+		sql := fmt.Sprintf("SET GLOBAL binlog_group_commit_sync_delay = %d", micros)
+		return []plan.Step{statement(1, sql), statement(2, sql)}
+	}
+	backlog := func(name, consistency, summary string) plan.Scenario {
+		return plan.Scenario{
+			Name: "topology-group-single-" + name,
+			Summary: "A group of databases, group replication with one primary. The primary is killed while the " +
+				"others have not applied all that they got from it: " + summary,
+			Build: func(r *rand.Rand) plan.Plan {
+				steps := []plan.Step{writes()}
+				for i := range 3 {
+					steps = append(steps, statement(i, "SET GLOBAL group_replication_member_expel_timeout = 0; "+
+						"SET GLOBAL group_replication_consistency = "+consistency))
+				}
+				steps = append(append(steps, slow(1_000_000)...), Load(60),
+					Within("container-kill", 0, 5*time.Minute, Load(40)))
+				p := inGroup(r, 3, plan.TopologyGroup, append(steps, slow(0)...)...)
+				p.Workload.Transactions = 4
+				return p
+			},
+		}
+	}
 	return []plan.Scenario{fellBack,
+		backlog("backlog", "BEFORE_ON_PRIMARY_FAILOVER", "the new one waits until it has."),
+		backlog("eventual", "EVENTUAL", "the new one may show less than was acknowledged."),
+		{
+			Name: "selftest-after-commit",
+			Summary: "Self-test: others see what a primary has committed before a replica has it, the primary is cut " +
+				"off and replaced: what they saw and is lost is documented, and the verdict must be UNKNOWN.",
+			Expect:  "UNKNOWN",
+			Finding: plan.Sign{Check: "isolation", Says: "with AFTER_COMMIT others see what a failover loses"},
+			Build: func(r *rand.Rand) plan.Plan {
+				p := inGroup(r, 3, plan.TopologySemiSync, writes(),
+					statement(0, "SET GLOBAL rpl_semi_sync_source_wait_point = AFTER_COMMIT"),
+					Within("node-partition", 0, 5*time.Minute, Load(80)))
+				p.Workload.Transactions = 8
+				return p
+			},
+		},
 		selftest("lost-in-failover", "an acknowledged row is deleted on both replicas, past the binary log, before "+
 			"the node of the primary crashes", plan.Sign{Check: "acknowledged", Says: "is lost"},
 			func(r *rand.Rand) plan.Plan {
@@ -213,6 +257,12 @@ func selftestsOfGroups() []plan.Scenario {
 						Page: 5 + r.IntN(14), Byte: 38 + r.IntN(16384-8-38)}))
 			}),
 	}
+}
+
+// behind has a replica carry out everything some seconds late, or as soon as it can.
+func behind(ordinal, seconds int) plan.Step {
+	return statement(ordinal, fmt.Sprintf("STOP REPLICA SQL_THREAD; CHANGE REPLICATION SOURCE TO SOURCE_DELAY = %d; "+
+		"START REPLICA SQL_THREAD", seconds))
 }
 
 // statement has the administrator of an instance carry out SQL.

@@ -182,10 +182,11 @@ func (r *ruling) ranOn(instance string, within history.Span) bool {
 }
 
 // configured reports whether a step of the plan may have changed how long a commit waits for a replica: its program is
-// told of semi-synchronous replication.
+// told of semi-synchronous replication, and not only of when others see what waits.
 func (r *ruling) configured() bool {
 	return slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool {
-		return s.Exec != nil && strings.Contains(strings.Join(s.Exec.Command, "\n"), "semi_sync")
+		return s.Exec != nil && strings.Contains(strings.ReplaceAll(strings.Join(s.Exec.Command, "\n"),
+			"semi_sync_source_wait_point", ""), "semi_sync")
 	})
 }
 

@@ -121,6 +121,23 @@ func executed(command ...string) func([]history.Event) []history.Event {
 	})
 }
 
+// reads has client 1 not find a row on mysql-1, which says what its reads wait for.
+func reads(consistency string, seq int64, at float64) func([]history.Event) []history.Event {
+	return func(events []history.Event) []history.Event {
+		missing := false
+		sent := history.Op{F: history.OpRead, Client: 1, Number: 100, Instance: "mysql", Seq: seq,
+			Stage: history.StageInvoke}
+		got := sent
+		got.Stage, got.By, got.Server, got.Found = history.StageOK, "mysql-1", "b", &missing
+		from, id := historytest.At(at), events[len(events)-1].ID
+		return append(editAll(member("", "mysql-1"), func(e *history.Event) {
+			e.Member.Consistency = consistency
+		})(events), history.Event{ID: id + 1, Kind: history.KindOp, Source: "workload/ledger", Span: history.At(from),
+			Op: &sent}, history.Event{ID: id + 2, Kind: history.KindOp, Source: "workload/ledger",
+			Span: history.Between(from, from.Add(50*time.Millisecond)), Op: &got})
+	}
+}
+
 // running has the server of mysql-0 run until a time.
 func running(until float64) func([]history.Event) []history.Event {
 	return func(events []history.Event) []history.Event {
@@ -136,7 +153,7 @@ func TestGroups(t *testing.T) {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
 	ack := func(seq int64) match { return op(history.OpInsert, history.StageOK, "mysql", seq) }
 	final := history.FinalRead
-	const semi = plan.TopologySemiSync
+	const semi, few = plan.TopologySemiSync, "acknowledged 9 inserts, the plan demands 20"
 	configured := executed("mysql", "-e", "SET GLOBAL rpl_semi_sync_source_timeout = 500")
 	for _, m := range []struct {
 		name, topology, check string
@@ -205,6 +222,15 @@ func TestGroups(t *testing.T) {
 		{"the writer was not read", semi, "acknowledged", drop(rowsOf("mysql-1", 1)), unknown, "not read back whole"},
 		{"no writer in the end", semi, "acknowledged",
 			edit(member(final, "mysql-1"), func(e *history.Event) { e.Member.Writable = false }), unknown, "0 writers"},
+
+		{"a primary does not show what the one before it acknowledged", plan.TopologyGroup, "rows",
+			reads("BEFORE_ON_PRIMARY_FAILOVER", 5, 26.5), fail, "mysql-1, a primary, did not show client 1, seq 5"},
+		{"it was asked before it took a write", plan.TopologyGroup, "rows",
+			reads("BEFORE_ON_PRIMARY_FAILOVER", 5, 25.5), unknown, few},
+		{"it shows what was acknowledged without waiting", plan.TopologyGroup, "rows",
+			reads("EVENTUAL", 5, 26.5), unknown, few},
+		{"what it waits for is not known", plan.TopologyGroup, "rows", reads("", 5, 26.5), unknown, few},
+		{"a promoter opened it", semi, "rows", reads("BEFORE_ON_PRIMARY_FAILOVER", 5, 26.5), unknown, few},
 
 		{"sound", semi, "one-writer", nil, pass, ""},
 		{"the old primary acknowledges again", semi, "one-writer", editAll(ack(9),

@@ -120,6 +120,11 @@ func TestGroupIsolation(t *testing.T) {
 			e.Op.Txn = &txn
 		})
 	}
+	early := func(events []history.Event) []history.Event {
+		return append(events, history.Event{ID: events[len(events)-1].ID + 1, Kind: history.KindMember,
+			Source: "workload/ledger", Span: history.At(historytest.At(14)),
+			Member: &history.Member{Instance: "mysql-0", Writable: true, SemiSync: true, WaitPoint: "AFTER_COMMIT"}})
+	}
 	for _, m := range []struct {
 		name, topology string
 		change         func([]history.Event) []history.Event
@@ -137,6 +142,9 @@ func TestGroupIsolation(t *testing.T) {
 		{"the past of the final reader", plan.TopologyGroup, read(0, 1, 58), true, check.Fail,
 			"the final reader of mysql-2 read key 1 without 60", ""},
 		{"a fall back", plan.TopologySemiSync, read(0, 1, 58), false, check.Unknown, "had fallen back", ""},
+		{"a row that others saw is lost", plan.TopologySemiSync, read(0, 1, 58), true, check.Fail, "without 60", "o"},
+		{"they saw what no replica had", plan.TopologySemiSync, then(read(0, 1, 58), early), true, check.Unknown,
+			"with AFTER_COMMIT others see what a failover loses", "o"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			var events []history.Event

@@ -34,6 +34,9 @@ func Rows() Check {
 func judgeRows(r *ruling) {
 	if r.trial.Plan.Workload.Grouped() { // Check acknowledged judges what must be there.
 		r.Promise = "Every row that is there was written by a client, and is there once and intact."
+		if r.trial.Plan.Workload.TopologyName() == plan.TopologyGroup {
+			r.Promise += " A primary shows what was acknowledged before, unless its consistency is EVENTUAL."
+		}
 	}
 	t := &table{ruling: r, clients: map[writer]inserts{}, acked: map[string]int{},
 		strange: map[rowKey]*rowBreach{}, orphans: map[rowKey]bool{}}
@@ -42,6 +45,9 @@ func judgeRows(r *ruling) {
 	t.judgeBetween()
 	t.judgeFinal(r.world.Reads(history.FinalRead))
 	t.judgeAmounts()
+	if t.stale > 0 {
+		t.note("%s missed a row acknowledged before, which EVENTUAL allows", plan.Count(t.stale, "read"))
+	}
 	t.report()
 }
 
@@ -103,6 +109,7 @@ type table struct {
 	acked     map[string]int        // Acknowledged inserts by instance.
 	present   int                   // Acknowledged rows found intact in a whole final read.
 	unknowns  int                   // Inserts of unknown outcome.
+	stale     int                   // Reads that missed a row where EVENTUAL allows it.
 	unknownIn int                   // Those of unknowns that are in the final read.
 }
 

@@ -39,8 +39,11 @@ func (t *table) judgeRead(sent, got *history.Event) {
 			t.clock(got.Span.NotAfter), key)
 	case row == nil:
 	case !*got.Op.Found:
-		if row.stage == history.StageOK && row.answered.CertainlyBefore(sent.Span) &&
-			!t.trial.Plan.Workload.Grouped() {
+		switch {
+		case row.stage != history.StageOK || !row.answered.CertainlyBefore(sent.Span):
+		case t.trial.Plan.Workload.Grouped():
+			t.judgeStale(row, sent, got)
+		default:
 			t.blame(row, row.sinceSafe(got.Span), []int64{sent.ID, got.ID}, "%s lost a row for a time or for good: "+
 				"%s, acknowledged at %s, was not found by a read answered at %s.", key.instance, key,
 				t.clock(row.answered.NotAfter), t.clock(got.Span.NotAfter))
@@ -57,6 +60,37 @@ func (t *table) judgeRead(sent, got *history.Event) {
 			t.clock(got.Span.NotAfter), key)
 	default:
 		row.lastSeen = max(row.lastSeen, span.NotBefore)
+	}
+}
+
+// judgeStale judges a read in a group that missed a row. A primary in group replication takes no write before it has
+// what the ones before it acknowledged (BEFORE_ON_PRIMARY_FAILOVER), and may be asked again later, frozen meanwhile: so
+// what counts is what was acknowledged before a write of its own.
+func (t *table) judgeStale(row *insert, sent, got *history.Event) {
+	if t.trial.Plan.Workload.TopologyName() != plan.TopologyGroup || got.Op.Server == "" {
+		return
+	}
+	known := false
+	for _, e := range t.world.Of(history.KindMember) {
+		if e.Member.Server == got.Op.Server && e.Member.Consistency == "EVENTUAL" {
+			t.stale++
+			return
+		}
+		known = known || e.Member.Server == got.Op.Server && e.Member.Consistency != ""
+	}
+	if !known {
+		return
+	}
+	for _, op := range t.world.Operations().All {
+		if op.Sent == nil || op.Answer == nil || op.Answer.Op.F != history.OpInsert ||
+			op.Answer.Op.Stage != history.StageOK || op.Answer.Op.Server != got.Op.Server ||
+			!row.answered.CertainlyBefore(op.Sent.Span) || !op.Answer.Span.CertainlyBefore(sent.Span) {
+			continue
+		}
+		t.blame(row, row.sinceSafe(got.Span), []int64{sent.ID, op.Answer.ID, got.ID}, "%s, a primary, did not show %s "+
+			"at %s, which was acknowledged at %s, before it took a write itself.", got.Op.By, row.key,
+			t.clock(got.Span.NotAfter), t.clock(row.answered.NotAfter))
+		return
 	}
 }
 

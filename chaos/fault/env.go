@@ -48,6 +48,9 @@ func (e Env) CarryOut(ctx context.Context, nodes ...clusters.Node) error {
 	return errors.Join(errs...)
 }
 
+// Heal carries out the undo that the fault armed on the victim, which heals most faults.
+func (e Env) Heal(ctx context.Context) error { return e.CarryOut(ctx) }
+
 // CarryOutOnControlPlane carries out the undo that the fault armed on the control-plane nodes. It does not need the API
 // server.
 func (e Env) CarryOutOnControlPlane(ctx context.Context) error {

@@ -184,8 +184,6 @@ func (f *freeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 
 func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return f.frozen(ctx) }
 
-func (f *freeze) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
-
 // stop swaps a component's static pod manifest for that of a pause pod.
 type stop struct{ victims }
 
@@ -240,5 +238,3 @@ func (s *stop) down(ctx context.Context) (facts []fault.Fact, err error) {
 }
 
 func (s *stop) Held(ctx context.Context) ([]fault.Fact, error) { return s.down(ctx) }
-
-func (s *stop) Heal(ctx context.Context) error { return s.CarryOutOnControlPlane(ctx) }

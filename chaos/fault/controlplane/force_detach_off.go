@@ -69,11 +69,9 @@ func (f *forceDetachOff) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // Held checks that all still have the flag.
 func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
-	_, facts, err := f.runs(true)(ctx)
+	_, facts, err := f.runsWith(flagSet, true)(ctx)
 	return facts, err
 }
-
-func (f *forceDetachOff) Heal(ctx context.Context) error { return f.CarryOutOnControlPlane(ctx) }
 
 // ConfirmHealed shows that none has the flag, and that one of them leads. A flag set by others stays.
 func (f *forceDetachOff) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
@@ -82,11 +80,6 @@ func (f *forceDetachOff) ConfirmHealed(ctx context.Context) ([]fault.Fact, error
 
 // leads waits until all run with or without the flag as wanted, and the lease is renewed while they do.
 func (f *forceDetachOff) leads(ctx context.Context, want bool, bound time.Duration) ([]fault.Fact, error) {
-	what := fmt.Sprintf("%s to run %s, and to lead", manager, with(want))
-	return f.atWork(ctx, what, bound, 1, f.runs(want))
+	what := fmt.Sprintf("%s to run %s, and to lead", manager, carrying(flagSet, want))
+	return f.atWork(ctx, what, bound, 1, f.runsWith(flagSet, want))
 }
-
-func with(set bool) string { return carrying(flagSet, set) }
-
-// runs checks that each node runs one, and that all have the flag, or none has it.
-func (f *forceDetachOff) runs(want bool) running { return f.runsWith(flagSet, want) }

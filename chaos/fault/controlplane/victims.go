@@ -101,6 +101,9 @@ func (v *victims) request(ctx context.Context) error {
 	return err
 }
 
+// Heal continues processes, or restores manifests.
+func (v *victims) Heal(ctx context.Context) error { return v.CarryOutOnControlPlane(ctx) }
+
 // among returns the first of the given processes that is one of the victims.
 func (v *victims) among(some []victim) (victim, bool) {
 	i := slices.IndexFunc(some, func(p victim) bool { return slices.ContainsFunc(v.old, p.is) })

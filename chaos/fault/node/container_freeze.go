@@ -127,8 +127,6 @@ func (f *containerFreeze) frozen(ctx context.Context) ([]fault.Fact, error) {
 
 func (f *containerFreeze) Held(ctx context.Context) ([]fault.Fact, error) { return f.frozen(ctx) }
 
-func (f *containerFreeze) Heal(ctx context.Context) error { return f.CarryOut(ctx) }
-
 // ConfirmHealed shows that the container or its successor runs in a Ready pod, and that none of the processes is
 // stopped.
 func (f *containerFreeze) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

@@ -98,8 +98,6 @@ func (k *kubeletFreeze) silent(ctx context.Context) ([]fault.Fact, error) {
 
 func (k *kubeletFreeze) Held(ctx context.Context) ([]fault.Fact, error) { return k.frozen(ctx) }
 
-func (k *kubeletFreeze) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
-
 // ConfirmHealed shows that the kubelet is healthy and the node Ready.
 func (k *kubeletFreeze) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, kubeletHealthy(k.Env), kubeletActive(k.Env), k.NodeBack(&k.leases))

@@ -153,8 +153,6 @@ func (k *kubeletStarve) Held(ctx context.Context) ([]fault.Fact, error) {
 		"back in %d of %d periods", k.old.PID, now.quota, held, periods), nil
 }
 
-func (k *kubeletStarve) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
-
 // ConfirmHealed shows that the quota is gone, the kubelet healthy and the node Ready.
 func (k *kubeletStarve) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	free := fault.Judged(k.Env, k.throttle, func(now throttle) (string, error) {

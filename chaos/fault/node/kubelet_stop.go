@@ -67,8 +67,6 @@ func (k *kubeletStop) Held(ctx context.Context) ([]fault.Fact, error) {
 	return k.UnitDown(kubelet)(ctx)
 }
 
-func (k *kubeletStop) Heal(ctx context.Context) error { return k.CarryOut(ctx) }
-
 // ConfirmHealed shows that the kubelet is active and the node Ready.
 func (k *kubeletStop) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, kubeletActive(k.Env), k.NodeBack(&k.leases))

@@ -181,8 +181,6 @@ func (h *harm) seen(ctx context.Context) (facts []fault.Fact, err error) {
 	return facts, nil
 }
 
-func (h *harm) Heal(ctx context.Context) error { return h.CarryOut(ctx) }
-
 // ConfirmHealed shows that the victim can read and write its volumes, and that its pod is Ready, with new containers if
 // the old ones were killed.
 func (h *harm) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {

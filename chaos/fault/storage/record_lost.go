@@ -105,8 +105,6 @@ func (l *recordLost) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		nil
 }
 
-func (l *recordLost) Heal(ctx context.Context) error { return l.CarryOut(ctx) }
-
 // ConfirmHealed shows that no record is aside.
 func (l *recordLost) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	begin := l.Clock()

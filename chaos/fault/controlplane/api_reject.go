@@ -42,7 +42,7 @@ func APIReject() fault.Definition {
 		Manifest: true,
 		Example:  plan.Params{"resources": []string{"persistentvolumeclaims"}, "verbs": []string{"get"}},
 	}, func(p rejectParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-		return &apiReject{victims: victims{Env: env, of: theAPIServer()}, rejectParams: p}, nil
+		return &apiReject{victims: victims{Env: env, of: components()[0]}, rejectParams: p}, nil
 	})
 }
 
@@ -113,22 +113,6 @@ func (p rejectParams) verbs() []string {
 	return p.Verbs
 }
 
-// question is a kind of request that must fail.
-type question struct{ verb, resource string }
-
-func (q question) String() string { return q.verb + " " + q.resource }
-
-// questions are all kinds.
-func (p rejectParams) questions() []question {
-	var all []question
-	for _, r := range p.Resources {
-		for _, v := range p.verbs() {
-			all = append(all, question{v, r})
-		}
-	}
-	return all
-}
-
 // rejectEvery is the interval of questions to the API server.
 const rejectEvery = 500 * time.Millisecond
 
@@ -149,11 +133,6 @@ func (k *apiReject) authorization() string {
 	return "/etc/kubernetes/pki/" + k.Owner.Name() + ".yaml"
 }
 func (k *apiReject) webhook() string { return "/etc/kubernetes/pki/" + k.Owner.Name() + ".conf" }
-
-func theAPIServer() component {
-	all := components()
-	return all[slices.IndexFunc(all, func(c component) bool { return c.part == plan.PartAPIServer })]
-}
 
 // Undo restores the manifests and removes the configuration.
 func (k *apiReject) Undo(ctx context.Context) ([]undo.Task, error) {
@@ -297,15 +276,15 @@ current-context: nobody
 
 // fails asks once in the client's name, and reports whether the API server failed it for the want of our webhook. A
 // write is a dry run, of an object that there is not.
-func (k *apiReject) fails(ctx context.Context, q question) (bool, error) {
-	url := strings.ReplaceAll(askable()[q.resource], "NAMESPACE", k.Namespace)
-	_, sub, found := strings.Cut(q.resource, "/")
-	if found || q.verb != "list" && q.verb != "create" {
+func (k *apiReject) fails(ctx context.Context, verb, resource string) (bool, error) {
+	url := strings.ReplaceAll(askable()[resource], "NAMESPACE", k.Namespace)
+	_, sub, found := strings.Cut(resource, "/")
+	if found || verb != "list" && verb != "create" {
 		url = path.Join(url, k.Owner.Name(), sub)
 	}
-	request := k.Kube.Discovery().RESTClient().Verb(methods()[q.verb]).AbsPath(url).MaxRetries(0).
+	request := k.Kube.Discovery().RESTClient().Verb(methods()[verb]).AbsPath(url).MaxRetries(0).
 		SetHeader("Impersonate-User", k.user()).SetHeader("Impersonate-Group", "system:authenticated")
-	if methods()[q.verb] != http.MethodGet {
+	if methods()[verb] != http.MethodGet {
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}
 	err := request.Do(ctx).Error()
@@ -319,7 +298,7 @@ func (k *apiReject) fails(ctx context.Context, q question) (bool, error) {
 		!strings.Contains(status.ErrStatus.Message, "impersonate"):
 		return false, nil // It was taken, whatever it was answered.
 	}
-	return false, fmt.Errorf("ask to %s as %s: %w", q, k.user(), err)
+	return false, fmt.Errorf("ask to %s %s as %s: %w", verb, resource, k.user(), err)
 }
 
 // Confirm shows that every such request fails.
@@ -340,15 +319,18 @@ func (k *apiReject) ask(ctx context.Context, want bool) ([]fault.Fact, error) {
 	begin := k.Clock()
 	is := map[bool]string{true: "fails", false: "does not fail"}
 	var names []string
-	for _, q := range k.questions() {
-		failed, err := k.fails(ctx, q)
-		if err != nil {
-			return nil, err
+	for _, resource := range k.Resources {
+		for _, verb := range k.verbs() {
+			failed, err := k.fails(ctx, verb, resource)
+			if err != nil {
+				return nil, err
+			}
+			name := verb + " " + resource
+			if failed != want {
+				return nil, fault.NotYet("the API server %s a request of %s to %s", is[failed], k.user(), name)
+			}
+			names = append(names, name)
 		}
-		if failed != want {
-			return nil, fault.NotYet("the API server %s a request of %s to %s", is[failed], k.user(), q)
-		}
-		names = append(names, q.String())
 	}
 	return append(facts, k.Saw(begin, "the API server %s requests of %s to %s", is[want], k.user(),
 		strings.Join(names, ", "))...), nil

@@ -40,7 +40,7 @@ type component struct {
 	kill, freeze, stop string // Where each fault is known upstream.
 }
 
-// components returns the four programs with their default ports
+// components returns the four programs, the kube-apiserver first, with their default ports
 // (kubernetes.io/docs/reference/networking/ports-and-protocols).
 func components() []component {
 	return []component{

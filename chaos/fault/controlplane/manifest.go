@@ -26,12 +26,11 @@ const manifestMode = "0600"
 // is set already.
 func withFlag(manifest []byte) ([]byte, error) {
 	return edit(manifest, manager, func(args []string) ([]string, error) {
-		set := flag + "=true"
-		if slices.Contains(args, set) || slices.Contains(args, flag) {
-			return nil, fmt.Errorf("set %s of %q: %w", set, manager, errSet)
+		if slices.Contains(args, flagSet) || slices.Contains(args, flag) {
+			return nil, fmt.Errorf("set %s of %q: %w", flagSet, manager, errSet)
 		}
 		args = slices.DeleteFunc(args, func(a string) bool { return strings.HasPrefix(a, flag+"=") })
-		return append(args, set), nil
+		return append(args, flagSet), nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package leaks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,9 +10,6 @@ import (
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
-
-// lazyTables are those that iptables makes in nftables on first use.
-func lazyTables() []string { return []string{"filter", "mangle", "nat", "raw", "security"} }
 
 func (n Node) tables(ctx context.Context) ([]history.Thing, error) {
 	lines, err := n.lines(ctx, "nft", "list", "tables")
@@ -24,7 +22,8 @@ func (n Node) tables(ctx context.Context) ([]history.Thing, error) {
 		if len(word) != 3 || word[0] != "table" {
 			return all, fmt.Errorf("nft list tables: a line is %q", line)
 		}
-		if (word[1] == "ip" || word[1] == "ip6") && slices.Contains(lazyTables(), word[2]) {
+		lazy := slices.Contains([]string{"filter", "mangle", "nat", "raw", "security"}, word[2])
+		if lazy && (word[1] == "ip" || word[1] == "ip6") { // iptables makes them on first use.
 			continue
 		}
 		all = append(all, named("%s %s", word[1], word[2]))
@@ -32,12 +31,11 @@ func (n Node) tables(ctx context.Context) ([]history.Thing, error) {
 	return all, nil
 }
 
-// others are the prefixes of the chains that kube-proxy, network plugins and the container engine maintain.
-func others() []string { return []string{"KUBE-", "CNI-", "CNI", "DOCKER", "KIND-MASQ"} }
-
+// ofOthers reports whether a line names a chain that kube-proxy, a network plugin or the container engine maintains.
 func ofOthers(line string) bool {
+	prefixes := []string{"KUBE-", "CNI", "DOCKER", "KIND-MASQ"}
 	return slices.ContainsFunc(strings.Fields(line), func(word string) bool {
-		return slices.ContainsFunc(others(), func(p string) bool { return strings.HasPrefix(word, p) })
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) })
 	})
 }
 
@@ -95,18 +93,11 @@ func (n Node) routes(ctx context.Context) ([]history.Thing, error) {
 			kind, _ := r["type"].(string)
 			nowhere := slices.Contains([]string{"blackhole", "unreachable", "prohibit", "throw"}, kind)
 			if nowhere && r["dev"] != "lo" { // The kernel's own are at the loopback device.
-				all = append(all, named("IPv%s %s %v table %v", family[1:], kind, r["dst"], or(r["table"], "main")))
+				all = append(all, named("IPv%s %s %v table %v", family[1:], kind, r["dst"], cmp.Or[any](r["table"], "main")))
 			}
 		}
 	}
 	return all, nil
-}
-
-func or(value, fallback any) any {
-	if value == nil {
-		return fallback
-	}
-	return value
 }
 
 func (n Node) routeRules(ctx context.Context) ([]history.Thing, error) {
@@ -127,20 +118,16 @@ func (n Node) routeRules(ctx context.Context) ([]history.Thing, error) {
 	return all, nil
 }
 
-// plainQdiscs are the kernel's defaults.
-func plainQdiscs() []string {
-	return []string{"noqueue", "mq", "fq_codel", "fq", "pfifo_fast", "pfifo", "noop"}
-}
-
 func (n Node) qdiscs(ctx context.Context) ([]history.Thing, error) {
 	list, err := n.decoded(ctx, "tc", "-json", "qdisc", "show")
 	if err != nil {
 		return nil, err
 	}
+	plain := []string{"noqueue", "mq", "fq_codel", "fq", "pfifo_fast", "pfifo", "noop"} // The kernel's defaults.
 	var all []history.Thing
 	for _, q := range list {
 		kind, _ := q["kind"].(string)
-		if !slices.Contains(plainQdiscs(), kind) {
+		if !slices.Contains(plain, kind) {
 			all = append(all, named("%s on %v", kind, q["dev"]))
 		}
 	}

@@ -168,22 +168,17 @@ func (n Node) units(ctx context.Context) ([]history.Thing, error) {
 		unit, load, active := word[0], word[1], word[2]
 		core := unit == "kubelet.service" || unit == "containerd.service"
 		byHand := strings.HasPrefix(unit, "run-") && strings.HasSuffix(unit, ".timer")
+		_, noFile := os.Stat(filepath.Join(n.Root, "etc/systemd/system", unit)) // One that has is listed as a file.
 		switch {
 		case active == "failed":
 			all = append(all, history.Thing{Name: unit, Is: active})
 		case core && (active != "active" || load != "loaded"):
 			all = append(all, history.Thing{Name: unit, Is: load + " " + active})
-		case strings.HasPrefix(unit, "seatrial-") && active != "inactive" && !n.installed(unit), byHand:
+		case strings.HasPrefix(unit, "seatrial-") && active != "inactive" && noFile != nil, byHand:
 			all = append(all, history.Thing{Name: unit})
 		}
 	}
 	return all, nil
-}
-
-// installed reports whether a unit has a unit file, which is listed as a file. The undo of a fault has none.
-func (n Node) installed(unit string) bool {
-	_, err := os.Stat(filepath.Join(n.Root, "etc/systemd/system", unit))
-	return err == nil
 }
 
 // files lists armed undos, notes, our files in system directories, drop-ins and manifests.

@@ -121,17 +121,17 @@ func TestPower(t *testing.T) {
 			t.Errorf("state = %q, %v, want %q", got, err, want)
 		}
 		_, err := clusters.Run(ctx, n, "true")
-		if (err == nil) != (want == StateRunning) {
+		if (err == nil) != (want == clusters.StateRunning) {
 			t.Errorf("exec in state %s: %v", want, err)
 		}
 	}
-	state(StateRunning)
+	state(clusters.StateRunning)
 	must(t, n.Pause(ctx))
 	must(t, n.Pause(ctx))
-	state(StatePaused)
+	state(clusters.StatePaused)
 	must(t, n.Unpause(ctx))
 	must(t, n.Kill(ctx))
-	state(StateExited)
+	state(clusters.StateExited)
 	if _, err := n.Addresses(ctx); err == nil {
 		t.Error("a stopped node has addresses")
 	}
@@ -143,14 +143,14 @@ func TestPower(t *testing.T) {
 	must(t, n.Kill(ctx))
 	n.BringBack()
 	n.BringBack()
-	if state(StateRunning); n.Boots() != 3 {
+	if state(clusters.StateRunning); n.Boots() != 3 {
 		t.Errorf("boots = %d, want 3", n.Boots())
 	}
 	n.OnPower("stop", Reply{Err: io.EOF})
 	if err := n.Stop(ctx, 0); !errors.Is(err, io.EOF) {
 		t.Errorf("stop: %v, want refused", err)
 	}
-	state(StateRunning)
+	state(clusters.StateRunning)
 	if _, ok := n.WithoutPower().(clusters.PowerNode); ok {
 		t.Error("a node without power is a PowerNode")
 	}

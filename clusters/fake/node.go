@@ -16,13 +16,6 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// The states of a node, as clusters.PowerNode names them.
-const (
-	StateRunning = "running"
-	StatePaused  = "paused"
-	StateExited  = "exited"
-)
-
 // Node is a node in memory. It is a clusters.PowerNode and safe for concurrent use.
 type Node struct {
 	name       string
@@ -43,7 +36,7 @@ func NewNode(name string, role clusters.Role, transcript *Transcript, addresses 
 		transcript = &Transcript{}
 	}
 	return &Node{
-		name: name, role: role, transcript: transcript, state: StateRunning, boots: 1, addresses: addresses,
+		name: name, role: role, transcript: transcript, state: clusters.StateRunning, boots: 1, addresses: addresses,
 	}
 }
 
@@ -89,7 +82,7 @@ func (n *Node) Addresses(ctx context.Context) ([]netip.Addr, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == StateExited {
+	if n.state == clusters.StateExited {
 		return nil, fmt.Errorf("get addresses of node %q: its state is %s", n.name, n.state)
 	}
 	return slices.Clone(n.addresses), nil
@@ -113,7 +106,7 @@ func (n *Node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 		return clusters.Result{}, fmt.Errorf("%s: %w", what, before)
 	}
 	reply, state, ok := n.scripted(&n.execs, cmd.Argv)
-	if state != StateRunning {
+	if state != clusters.StateRunning {
 		return clusters.Result{}, fmt.Errorf("%s: the node's state is %s", what, state)
 	}
 	if !ok {
@@ -133,11 +126,11 @@ func (n *Node) Exec(ctx context.Context, cmd clusters.Command) (clusters.Result,
 func (n *Node) scripted(list *[]*script, argv []string) (Reply, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := find(*list, argv)
-	if s == nil || n.state != StateRunning && list != &n.powers {
-		return Reply{}, n.state, s != nil
+	i := slices.IndexFunc(*list, func(s *script) bool { return match(s.pattern, argv) })
+	if i < 0 || n.state != clusters.StateRunning && list != &n.powers {
+		return Reply{}, n.state, i >= 0
 	}
-	return s.next(), n.state, true
+	return (*list)[i].next(), n.state, true
 }
 
 // Dial records the connection and refuses it.
@@ -155,38 +148,40 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 
 // Reboot stops and starts the node.
 func (n *Node) Reboot(ctx context.Context, grace time.Duration) error {
-	return n.power(ctx, "reboot", []string{grace.String()}, func() { n.state, n.boots = StateRunning, n.boots+1 })
+	return n.power(ctx, "reboot", []string{grace.String()}, n.boot)
 }
 
 // Reset stops and starts the node at once.
 func (n *Node) Reset(ctx context.Context) error {
-	return n.power(ctx, "reset", nil, func() { n.state, n.boots = StateRunning, n.boots+1 })
+	return n.power(ctx, "reset", nil, n.boot)
 }
+
+func (n *Node) boot() { n.state, n.boots = clusters.StateRunning, n.boots+1 }
 
 // Stop stops the node.
 func (n *Node) Stop(ctx context.Context, grace time.Duration) error {
-	return n.power(ctx, "stop", []string{grace.String()}, func() { n.state = StateExited })
+	return n.power(ctx, "stop", []string{grace.String()}, func() { n.state = clusters.StateExited })
 }
 
 // Start starts the node when it is stopped.
 func (n *Node) Start(ctx context.Context) error {
 	return n.power(ctx, "start", nil, func() {
-		if n.state == StateExited {
-			n.state, n.boots = StateRunning, n.boots+1
+		if n.state == clusters.StateExited {
+			n.boot()
 		}
 	})
 }
 
 // Kill stops the node at once.
 func (n *Node) Kill(ctx context.Context) error {
-	return n.power(ctx, "kill", nil, func() { n.state = StateExited })
+	return n.power(ctx, "kill", nil, func() { n.state = clusters.StateExited })
 }
 
 // Pause freezes the node.
 func (n *Node) Pause(ctx context.Context) error {
 	return n.power(ctx, "pause", nil, func() {
-		if n.state == StateRunning {
-			n.state = StatePaused
+		if n.state == clusters.StateRunning {
+			n.state = clusters.StatePaused
 		}
 	})
 }
@@ -194,8 +189,8 @@ func (n *Node) Pause(ctx context.Context) error {
 // Unpause thaws the node.
 func (n *Node) Unpause(ctx context.Context) error {
 	return n.power(ctx, "unpause", nil, func() {
-		if n.state == StatePaused {
-			n.state = StateRunning
+		if n.state == clusters.StatePaused {
+			n.state = clusters.StateRunning
 		}
 	})
 }
@@ -205,10 +200,10 @@ func (n *Node) Unpause(ctx context.Context) error {
 func (n *Node) BringBack() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == StateExited {
+	if n.state == clusters.StateExited {
 		n.boots++
 	}
-	n.state = StateRunning
+	n.state = clusters.StateRunning
 }
 
 // State returns the node's state. It is not recorded, since callers ask it in a loop.

@@ -59,15 +59,6 @@ func set(scripts []*script, pattern []string, replies []Reply) []*script {
 	return slices.Insert(scripts, 0, &script{pattern: slices.Clone(pattern), replies: slices.Clone(replies)})
 }
 
-func find(scripts []*script, argv []string) *script {
-	for _, s := range scripts {
-		if match(s.pattern, argv) {
-			return s
-		}
-	}
-	return nil
-}
-
 // before does the parts of a reply that come ahead of any answer.
 func (r Reply) before(ctx context.Context, what string) error {
 	if r.Hang {

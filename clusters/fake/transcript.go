@@ -99,14 +99,6 @@ func (t *Transcript) String() string {
 	return b.String()
 }
 
-// Reset forgets the acts so far.
-func (t *Transcript) Reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.crashAt -= len(t.acts)
-	t.acts = nil
-}
-
 // record keeps an act. It returns an error for an act that must not happen, and one that is due after it happened.
 func (t *Transcript) record(a Act) (before, after error) {
 	t.mu.Lock()

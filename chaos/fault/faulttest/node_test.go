@@ -46,7 +46,7 @@ func (n *wholeNode) booted() { n.frozen, n.runtimeStopped, n.proxyKilled = false
 // still reports that nothing of the kubelet moves.
 func (m *machine) still() bool {
 	state, err := m.node.State(context.Background())
-	return m.stopped || m.frozen || err != nil || state != fake.StateRunning
+	return m.stopped || m.frozen || err != nil || state != clusters.StateRunning
 }
 
 // proxy returns the pid of kube-proxy, 0 while there is none, and when it was started.
@@ -162,7 +162,7 @@ func (w *world) curl(m *machine, target string) (out string, exit int, known boo
 		state, _ := other.node.State(context.Background())
 		proxy, _ := other.proxy()
 		switch {
-		case state != fake.StateRunning, to.Port() == 10250 && other.frozen:
+		case state != clusters.StateRunning, to.Port() == 10250 && other.frozen:
 			return "000", late, true
 		case to.Port() == 10250 && other.stopped, to.Port() == 10256 && proxy == 0:
 			return "000", refused, true
@@ -298,7 +298,7 @@ func (w *world) away() []string {
 	for name, m := range w.nodes {
 		out = append(out, m.crooked()...)
 		state, _ := m.node.State(context.Background())
-		if state != fake.StateRunning || m.frozen || m.runtimeStopped || !m.starvedAt.IsZero() {
+		if state != clusters.StateRunning || m.frozen || m.runtimeStopped || !m.starvedAt.IsZero() {
 			out = append(out, fmt.Sprintf("%s: %s, kubelet frozen: %t, starved: %s, runtime stopped: %t", name, state,
 				m.frozen, m.starvedAt, m.runtimeStopped))
 		}

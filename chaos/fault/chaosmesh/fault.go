@@ -77,7 +77,7 @@ func (p params) Validate(s plan.Setting) plan.FieldErrors {
 	if len(errs) > 0 {
 		return errs.Under("manifest")
 	}
-	if !probed(obj) {
+	if _, err := newProbe(obj, fault.Env{}); err != nil {
 		errs.Add("manifest.kind", "use one experiment on pods", "%T cannot be left to Chaos Mesh", obj)
 		return errs
 	}
@@ -90,12 +90,6 @@ func (p params) Validate(s plan.Setting) plan.FieldErrors {
 			"must name the victim and nobody else")
 	}
 	return i.errs
-}
-
-// probed reports whether Chaos Mesh carries the object's experiment out: there is a probe for it.
-func probed(obj client.Object) bool {
-	_, err := newProbe(obj, fault.Env{})
-	return err == nil
 }
 
 // The bounds of Chaos Mesh's actions.

@@ -35,10 +35,7 @@ type objects struct {
 
 // status holds the status fields that all experiments share.
 type status struct {
-	Metadata metav1.ObjectMeta `json:"metadata"`
-	Status   struct {
-		v1alpha1.ChaosStatus
-	} `json:"status"`
+	Status v1alpha1.ChaosStatus `json:"status"`
 }
 
 // condition reports whether a condition is True.

@@ -198,24 +198,21 @@ func (c *csiPoint) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 // Held checks that the point is set and hit a call. Without a hit it had no effect.
 func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
-	begin := c.Clock()
-	list, err := c.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p, ok := list.find(c.Owner.Name())
-	if !ok {
-		return nil, fmt.Errorf("fault point %q of the disk's %s service is gone", c.Owner.Name(), c.service)
-	}
-	if p.Hits == 0 {
-		return nil, fmt.Errorf("it had no effect: no call of %s for %s came while the fault point was set",
-			c.spec.RPC, c.volumes)
-	}
-	sentence := fmt.Sprintf("the fault point took part in %d calls of %s for %s", p.Hits, c.spec.RPC, c.volumes)
-	if c.spec.Act == "hold" {
-		sentence += ", and holds " + p.holds()
-	}
-	return c.Saw(begin, "%s", sentence), nil
+	return fault.Judged(c.Env, c.list, func(list listing) (string, error) {
+		p, ok := list.find(c.Owner.Name())
+		switch {
+		case !ok:
+			return "", fmt.Errorf("fault point %q of the disk's %s service is gone", c.Owner.Name(), c.service)
+		case p.Hits == 0:
+			return "", fmt.Errorf("it had no effect: no call of %s for %s came while the fault point was set",
+				c.spec.RPC, c.volumes)
+		}
+		sentence := fmt.Sprintf("the fault point took part in %d calls of %s for %s", p.Hits, c.spec.RPC, c.volumes)
+		if c.spec.Act == "hold" {
+			sentence += ", and holds " + p.holds()
+		}
+		return sentence, nil
+	})(ctx)
 }
 
 // Heal clears the point, if it is set.

@@ -33,13 +33,10 @@ func claimCases() []plan.Case {
 			Summary: "A StatefulSet is scaled to 0, its claims are deleted, and it is scaled up again: each database " +
 				"begins empty, and every row is gone.",
 			Build: func(r *rand.Rand) plan.Plan {
-				during := each(forced, func(i int) plan.Step { return Await(plan.AwaitGone, i, 2*time.Minute) })
-				for i := range forced {
-					during = append(during, plan.Step{Do: plan.ActionDeleteClaim, Ordinal: &i,
-						Bound: plan.Duration(time.Minute)})
-				}
-				gone := each(forced, func(i int) plan.Step { return Await(plan.AwaitClaimGone, i, time.Minute) })
-				return settling(noneBack, emptied(r, append(during, gone...), readBack()))
+				gone := each(forced, func(i int) plan.Step { return Await(plan.AwaitGone, i, 2*time.Minute) })
+				freed := each(forced, func(i int) plan.Step { return Await(plan.AwaitClaimGone, i, time.Minute) })
+				during := slices.Concat(gone, each(forced, deleteClaim), freed)
+				return settling(noneBack, emptied(r, during, readBack()))
 			},
 			Report:   report,
 			Affected: allVersions + ": it is documented",

@@ -387,16 +387,13 @@ func selftests() []plan.Scenario {
 func tableDropped(r *rand.Rand, then ...plan.Step) (plan.Workload, []plan.Step) {
 	w := MySQL(2)
 	w.Replicated, w.VolumeMiB = true, 768 // A clone is put beside what is there before it takes its place.
-	return w, append([]plan.Step{Load(100), backup(0), Load(100),
+	return w, append([]plan.Step{Load(100), onPod(plan.ActionBackup, 0, time.Minute), Load(100),
 		Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50),
 		tamper(plan.Tamper{Kind: "drop-table"})}, then...)
 }
 
 // restored takes the first instance back to the moment before its table was dropped.
-func restored() plan.Step {
-	first := 0
-	return plan.Step{Do: plan.ActionRestore, Ordinal: &first, Bound: plan.Duration(3 * time.Minute)}
-}
+func restored() plan.Step { return onPod(plan.ActionRestore, 0, 3*time.Minute) }
 
 // transacting is MySQL with clients that carry out transactions of each kind.
 func transacting(replicas int) plan.Workload {

@@ -381,12 +381,10 @@ func setNodeGone(name, how string, recovers plan.Action) setScenario {
 		faults: []string{"kubelet-kill", "manager-kill"}, // There is one worker left, which has to stay.
 		build: func(v variant) plan.Plan {
 			const lost = 1
-			whose := lost
 			w := v.workload(2)
 			w.Replicated, w.VolumeMiB = true, 768 // A clone is put beside what is there before it takes its place.
 			during := []plan.Step{
-				Await(plan.AwaitPending, lost, 3*time.Minute), v.quiet(),
-				{Do: plan.ActionDeleteClaim, Ordinal: &whose, Bound: plan.Duration(time.Minute)},
+				Await(plan.AwaitPending, lost, 3*time.Minute), v.quiet(), deleteClaim(lost),
 			}
 			if v.fault != "" {
 				during = append(during, Await(plan.AwaitScheduled, lost, 2*time.Minute),
@@ -394,20 +392,16 @@ func setNodeGone(name, how string, recovers plan.Action) setScenario {
 			}
 			during = append(during, Await(plan.AwaitMoved, lost, 3*time.Minute),
 				// A database of this size is copied within seconds.
-				plan.Step{Do: recovers, Ordinal: &whose, Bound: plan.Duration(2 * time.Minute)}, Load(50))
+				onPod(recovers, lost, 2*time.Minute), Load(50))
 			steps := []plan.Step{Within("node-stop", lost, 18*time.Minute,
 				Await(plan.AwaitNotReady, lost, 3*time.Minute),
 				Within("out-of-service", lost, 12*time.Minute, during...))}
 			if recovers == plan.ActionRestore {
-				steps = append([]plan.Step{Load(30), backup(0), Load(30)}, steps...)
+				steps = append([]plan.Step{Load(30), onPod(plan.ActionBackup, 0, time.Minute), Load(30)}, steps...)
 			}
 			p := v.trial(w, steps...)
 			p.Bounds.MaxNodes = 2 // The other worker's kubelet may be killed while one is gone.
 			return p
 		},
 	}
-}
-
-func backup(ordinal int) plan.Step {
-	return plan.Step{Do: plan.ActionBackup, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
 }

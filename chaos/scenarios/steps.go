@@ -116,10 +116,15 @@ func claimsUnread(ordinal int, bound time.Duration, during ...plan.Step) plan.St
 	return rejected("", ordinal, bound, []string{"persistentvolumeclaims"}, []string{"get"}, during...)
 }
 
-// deletePod deletes a pod, whether or not another can come.
-func deletePod(ordinal int) plan.Step {
-	return plan.Step{Do: plan.ActionDeletePod, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)}
+// onPod is a step about a pod, its claim or its data.
+func onPod(do plan.Action, ordinal int, bound time.Duration) plan.Step {
+	return plan.Step{Do: do, Ordinal: &ordinal, Bound: plan.Duration(bound)}
 }
+
+// deletePod deletes a pod, whether or not another can come.
+func deletePod(ordinal int) plan.Step { return onPod(plan.ActionDeletePod, ordinal, time.Minute) }
+
+func deleteClaim(ordinal int) plan.Step { return onPod(plan.ActionDeleteClaim, ordinal, time.Minute) }
 
 // Await waits for something that concerns an ordinal, see plan.Awaits.
 func Await(what string, ordinal int, bound time.Duration) plan.Step {

@@ -86,8 +86,7 @@ func groupTroubles() []trouble {
 // lost takes the volume of an instance away for good, and carries out steps as it comes back. How far the new one has
 // come is not looked at before the end.
 func lost(ordinal int, steps ...plan.Step) []plan.Step {
-	steps = append([]plan.Step{{Do: plan.ActionDeleteClaim, Ordinal: &ordinal, Bound: plan.Duration(time.Minute)},
-		deletePod(ordinal)}, steps...)
+	steps = append([]plan.Step{deleteClaim(ordinal), deletePod(ordinal)}, steps...)
 	return append(steps, settled(), Load(60))
 }
 

@@ -23,11 +23,6 @@ import (
 // flagsFile has the flags of the kubelet that kubeadm gave it when the node joined.
 const flagsFile = "/var/lib/kubelet/kubeadm-flags.env"
 
-// kubeadmFlags are those of them that kubeadm sets by itself, as the version needs them.
-func kubeadmFlags() []string {
-	return []string{"container-runtime-endpoint", "hostname-override", "pod-infra-container-image"}
-}
-
 // rejoin makes the node a new one of the new version: its Node is deleted, kubeadm reset takes everything of Kubernetes
 // off it, and it joins with a token that is deleted afterwards.
 func (c Config) rejoin(ctx context.Context, dir string, nodes []clusters.Node) error {
@@ -111,10 +106,11 @@ func joinConfig(node, join, flags string) (config []byte, token string, err erro
 		return nil, "", fmt.Errorf("read how to join from what kubeadm printed: %q", join)
 	}
 	_, line, _ := strings.Cut(strings.TrimSpace(flags), "=")
+	own := []string{"container-runtime-endpoint", "hostname-override", "pod-infra-container-image"} // kubeadm sets these.
 	var args []map[string]string
 	for _, flag := range strings.Fields(strings.Trim(line, `"`)) {
 		name, value, ok := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
-		if ok && !slices.Contains(kubeadmFlags(), name) {
+		if ok && !slices.Contains(own, name) {
 			args = append(args, map[string]string{"name": name, "value": value})
 		}
 	}

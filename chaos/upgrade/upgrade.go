@@ -11,9 +11,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 
@@ -66,7 +63,9 @@ func (c Config) Run(ctx context.Context) error {
 			return err
 		}
 		for _, n := range nodes {
-			if err := c.importImages(ctx, n, dir); err != nil {
+			_, err := clusters.Run(ctx, n, "ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--no-unpack",
+				path.Join(dir, "images.tar"))
+			if err != nil {
 				return err
 			}
 		}
@@ -193,17 +192,12 @@ func (c Config) kubelet(ctx context.Context, dir string, nodes []clusters.Node) 
 	return c.part(ctx, history.UpgradeReady, func(ctx context.Context) error {
 		what := fmt.Sprintf("node %q to be Ready at %s", c.Node.Name(), c.Step.Upgrade.To)
 		return await.Until(ctx, what, lookEvery, readyBound, func(ctx context.Context) (bool, string, error) {
-			n, err := c.Kube.CoreV1().Nodes().Get(ctx, c.Node.Name(), metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return false, "there is no such Node", nil
+			n, err := c.ReadNode(ctx)
+			if n == nil {
+				return false, "there is no such Node", err
 			}
-			if err != nil {
-				return false, "", fmt.Errorf("get node: %w", err)
-			}
-			at, ready := n.Status.NodeInfo.KubeletVersion, false
-			for _, cond := range n.Status.Conditions {
-				ready = ready || cond.Type == corev1.NodeReady && cond.Status == corev1.ConditionTrue
-			}
+			at := n.Status.NodeInfo.KubeletVersion
+			ready, _ := fault.NodeIsReady(n)
 			return ready && at == c.Step.Upgrade.To, fmt.Sprintf("kubelet %s, Ready %t", at, ready), nil
 		})
 	})
@@ -232,13 +226,6 @@ func (c Config) kubeadm(ctx context.Context, part history.UpgradePart, args ...s
 		}
 		return err
 	})
-}
-
-// importImages imports the images into a node's container runtime.
-func (c Config) importImages(ctx context.Context, node clusters.Node, dir string) error {
-	_, err := clusters.Run(ctx, node, "ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--no-unpack",
-		path.Join(dir, "images.tar"))
-	return err
 }
 
 // replace replaces programs of the node by rename, so that running ones go on.

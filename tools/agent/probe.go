@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -154,10 +152,6 @@ func runClock(_ context.Context, std stdio, args []string) error {
 }
 
 func readClock() (probe.Clock, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return probe.Clock{}, fmt.Errorf("read the id of the boot: %w", err)
-	}
-	at := bootclock.Now()
-	return probe.Clock{At: at, Wall: time.Now().UnixNano(), Boot: string(bytes.TrimSpace(boot))}, nil
+	boot, err := probe.ReadBoot()
+	return probe.Clock{At: bootclock.Now(), Wall: time.Now().UnixNano(), Boot: boot.Kernel}, err
 }

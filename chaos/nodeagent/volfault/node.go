@@ -206,9 +206,11 @@ func (n *Node) mend(ctx context.Context, owner undo.Owner, note Note) (string, e
 		}
 		done = "mounted anew"
 	}
-	removed, err := empties(root, owner)
-	if removed {
+	switch err = os.Remove(filler(root, owner)); {
+	case err == nil:
 		done = "emptied"
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
 	}
 	return done, errors.Join(err, removeCanaries(root, owner))
 }

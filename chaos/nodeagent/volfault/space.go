@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -43,15 +42,6 @@ func fill(root string, owner undo.Owner) error {
 		return fmt.Errorf("fill the volume with %q: %w", f.Name(), err)
 	}
 	return nil
-}
-
-// empties removes the filler and reports whether there was one.
-func empties(root string, owner undo.Owner) (bool, error) {
-	err := os.Remove(filler(root, owner))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // makeReadOnly remounts the file system read-only. The kernel refuses that while a file is open for writing, so it

@@ -79,10 +79,6 @@ type reply struct {
 	code string // The HTTP status; empty without an answer.
 }
 
-// unanswered returns curl's exit codes for an unanswered request: no connection, a timeout, an end within TLS, an empty
-// answer, a reset (curl(1), exit codes).
-func unanswered() []int { return []int{7, curlTimeout, 35, 52, 56} }
-
 // ask sends one request. Any status is an answer: a kubelet refuses anonymous requests.
 func (w witness) ask(ctx context.Context, url string) (reply, error) {
 	begin := w.Clock()
@@ -90,9 +86,11 @@ func (w witness) ask(ctx context.Context, url string) (reply, error) {
 	out, err := clusters.Run(ctx, w.node, argv...)
 	code := strings.TrimSpace(out)
 	sentence := fmt.Sprintf("%s answers node %s with status %s", url, w.node.Name(), code)
+	// No connection, a timeout, an end within TLS, an empty answer, a reset (curl(1), exit codes).
+	unanswered := []int{7, curlTimeout, 35, 52, 56}
 	var exit *clusters.ExitError
 	switch {
-	case errors.As(err, &exit) && slices.Contains(unanswered(), exit.ExitCode):
+	case errors.As(err, &exit) && slices.Contains(unanswered, exit.ExitCode):
 		code = ""
 		sentence = fmt.Sprintf("%s does not answer node %s (curl exits with %d)", url, w.node.Name(), exit.ExitCode)
 	case err != nil:

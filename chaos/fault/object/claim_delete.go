@@ -56,7 +56,11 @@ func (d *claimDelete) Inject(ctx context.Context) error {
 	if pod.DeletionTimestamp != nil {
 		return fmt.Errorf("delete the claims of %s: the pod is being deleted already", &d.victim)
 	}
-	for _, name := range claimsOf(pod) {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		name := v.PersistentVolumeClaim.ClaimName
 		claim, err := d.lookClaim(ctx, name)
 		if err != nil {
 			return err
@@ -80,17 +84,6 @@ func (d *claimDelete) Inject(ctx context.Context) error {
 		return fmt.Errorf("delete the claims of %s: it has none", &d.victim)
 	}
 	return nil
-}
-
-// claimsOf returns the names of the claims that a pod mounts.
-func claimsOf(pod *corev1.Pod) []string {
-	var names []string
-	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		}
-	}
-	return names
 }
 
 // lookClaim returns the claim with that name, nil if there is none.

@@ -479,23 +479,6 @@ func brokenUpdate(r *rand.Rand) (plan.Workload, []plan.Step) {
 	return w, slices.Concat([]plan.Step{observed(broken)}, stuck, []plan.Step{still(10 * time.Second)})
 }
 
-// countedLate makes two pods, the second of which waits until the first is available.
-func countedLate(r *rand.Rand) plan.Plan {
-	w := Light(2)
-	w.MinReadySeconds = 60 + r.IntN(5) // Twice that is late by more than the check allows.
-	p := Trial(w, Scale(1))
-	p.Bounds.Ready = plan.Duration(8 * time.Minute)
-	return p
-}
-
-// replacedByHand updates a StatefulSet with the strategy OnDelete, and deletes each pod.
-func replacedByHand(r *rand.Rand) plan.Plan {
-	w := Light(2 + r.IntN(2))
-	w.UpdateStrategy = plan.StrategyOnDelete
-	return Trial(w, append([]plan.Step{observed(update("v2"))},
-		append(each(w.Replicas, deletePod), settled(), still(45*time.Second))...)...)
-}
-
 // controllerCases are about the StatefulSet controller.
 func controllerCases() []plan.Case {
 	// An affected controller asks again minReadySeconds after each look, and the first look was too early.
@@ -504,7 +487,13 @@ func controllerCases() []plan.Case {
 		Finding: plan.Sign{Check: "set-status", Says: "for more than minReadySeconds"},
 		Summary: "A StatefulSet with minReadySeconds: the status counts a pod as available when it has been " +
 			"Ready for so long, and the next pod is made.",
-		Build:    countedLate,
+		Build: func(r *rand.Rand) plan.Plan {
+			w := Light(2)
+			w.MinReadySeconds = 60 + r.IntN(5) // Twice that is late by more than the check allows.
+			p := Trial(w, Scale(1))
+			p.Bounds.Ready = plan.Duration(8 * time.Minute)
+			return p
+		},
 		Report:   "kubernetes/kubernetes issue 119352",
 		Affected: "to v1.34",
 		Fixed:    "v1.36, and v1.35 by a backport (PR 135428)",
@@ -515,7 +504,12 @@ func controllerCases() []plan.Case {
 		Finding: plan.Sign{Check: "set-status", Says: "currentRevision is"},
 		Summary: "With the strategy OnDelete a new revision is the current one once every pod was deleted and " +
 			"has come back with it.",
-		Build:    replacedByHand,
+		Build: func(r *rand.Rand) plan.Plan {
+			w := Light(2 + r.IntN(2))
+			w.UpdateStrategy = plan.StrategyOnDelete
+			return Trial(w, append([]plan.Step{observed(update("v2"))},
+				append(each(w.Replicas, deletePod), settled(), still(45*time.Second))...)...)
+		},
 		Report:   "kubernetes/kubernetes issues 73492 and 106055",
 		Affected: "to v1.36",
 		Fixed:    "v1.37 (pull request 136833)",

@@ -67,34 +67,6 @@ func upgradeOrder(r *rand.Rand) []string {
 	return nodes
 }
 
-// upgradeChain upgrades the whole cluster to one minor version after another.
-func upgradeChain(r *rand.Rand) plan.Plan {
-	var steps []plan.Step
-	for _, to := range minors()[1:] {
-		steps = append(steps, upgradeEach(to, upgradeOrder(r)...)...)
-	}
-	return upgradeTrial(r, minors()[0], 2, steps)
-}
-
-// upgradeHalfWay upgrades the control plane and a worker, stays there, and then upgrades the other workers.
-func upgradeHalfWay(r *rand.Rand) plan.Plan {
-	order := upgradeOrder(r)
-	steps := append(upgradeEach(UpgradeTo, order[:2]...), halfWay(r)...)
-	return upgradeTrial(r, UpgradeFrom, 2, append(steps, upgradeEach(UpgradeTo, order[2:]...)...))
-}
-
-// upgradeSkew upgrades the control plane three times, stays there, and only then replaces the workers, over three minor
-// versions at once.
-func upgradeSkew(r *rand.Rand) plan.Plan {
-	var steps []plan.Step
-	order := upgradeOrder(r)
-	for _, to := range minors()[1:] {
-		steps = append(steps, upgradeEach(to, order[0])...)
-	}
-	steps = append(steps, halfWay(r)...)
-	return upgradeTrial(r, minors()[0], 2, append(steps, replaced(upgradeEach(UpgradeTo, order[1:]...))...))
-}
-
 // halfWay is an hour in which kubelets are older than the API server; at its end one is killed.
 func halfWay(r *rand.Rand) []plan.Step {
 	return []plan.Step{
@@ -122,19 +94,37 @@ func upgrades() []plan.Scenario {
 			Name: "upgrade-chain",
 			Summary: fmt.Sprintf("As upgrade, the whole cluster from %s to %s, each minor version in between.",
 				minors()[0], UpgradeTo),
-			Build: upgradeChain,
+			Build: func(r *rand.Rand) plan.Plan {
+				var steps []plan.Step
+				for _, to := range minors()[1:] {
+					steps = append(steps, upgradeEach(to, upgradeOrder(r)...)...)
+				}
+				return upgradeTrial(r, minors()[0], 2, steps)
+			},
 		},
 		{
 			Name: "upgrade-half-way",
 			Summary: "As upgrade, and for an hour two workers stay one minor version older than the rest; at its end " +
 				"a kubelet is killed.",
-			Build: upgradeHalfWay,
+			Build: func(r *rand.Rand) plan.Plan {
+				order := upgradeOrder(r)
+				steps := append(upgradeEach(UpgradeTo, order[:2]...), halfWay(r)...)
+				return upgradeTrial(r, UpgradeFrom, 2, append(steps, upgradeEach(UpgradeTo, order[2:]...)...))
+			},
 		},
 		{
 			Name: "upgrade-skew",
 			Summary: "The control plane is upgraded by three minor versions; for an hour the workers stay three " +
 				"minor versions older, at its end a kubelet is killed, and then they are replaced.",
-			Build: upgradeSkew,
+			Build: func(r *rand.Rand) plan.Plan {
+				var steps []plan.Step
+				order := upgradeOrder(r)
+				for _, to := range minors()[1:] {
+					steps = append(steps, upgradeEach(to, order[0])...)
+				}
+				steps = append(steps, halfWay(r)...)
+				return upgradeTrial(r, minors()[0], 2, append(steps, replaced(upgradeEach(UpgradeTo, order[1:]...))...))
+			},
 		},
 		{
 			Name: "upgrade-replaced",

@@ -106,7 +106,8 @@ func joinConfig(node, join, flags string) (config []byte, token string, err erro
 		return nil, "", fmt.Errorf("read how to join from what kubeadm printed: %q", join)
 	}
 	_, line, _ := strings.Cut(strings.TrimSpace(flags), "=")
-	own := []string{"container-runtime-endpoint", "hostname-override", "pod-infra-container-image"} // kubeadm sets these.
+	// These kubeadm sets by itself, as the version needs them.
+	own := []string{"container-runtime-endpoint", "hostname-override", "pod-infra-container-image"}
 	var args []map[string]string
 	for _, flag := range strings.Fields(strings.Trim(line, `"`)) {
 		name, value, ok := strings.Cut(strings.TrimPrefix(flag, "--"), "=")

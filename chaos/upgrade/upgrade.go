@@ -63,8 +63,8 @@ func (c Config) Run(ctx context.Context) error {
 			return err
 		}
 		for _, n := range nodes {
-			_, err := clusters.Run(ctx, n, "ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--no-unpack",
-				path.Join(dir, "images.tar"))
+			_, err := clusters.Run(ctx, n, "ctr", "--namespace=k8s.io", "images", "import", "--all-platforms",
+				"--no-unpack", path.Join(dir, "images.tar"))
 			if err != nil {
 				return err
 			}

@@ -93,7 +93,8 @@ func (n Node) routes(ctx context.Context) ([]history.Thing, error) {
 			kind, _ := r["type"].(string)
 			nowhere := slices.Contains([]string{"blackhole", "unreachable", "prohibit", "throw"}, kind)
 			if nowhere && r["dev"] != "lo" { // The kernel's own are at the loopback device.
-				all = append(all, named("IPv%s %s %v table %v", family[1:], kind, r["dst"], cmp.Or[any](r["table"], "main")))
+				table := cmp.Or[any](r["table"], "main")
+				all = append(all, named("IPv%s %s %v table %v", family[1:], kind, r["dst"], table))
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 	var streams []*stream
 	for _, r := range resources(cfg.Namespace) {
 		var from source = cfg.Client.Resource(r.GroupVersionResource).Namespace(r.namespace)
-		of := known
+		of, labels := known, ""
 		switch r.Resource {
 		case "pods":
 			anchors[known] = from
@@ -61,9 +61,9 @@ func Start(ctx context.Context, cfg Config) (*Watcher, error) {
 			of = &revisions{}
 			anchors[of] = from
 		case "nodes":
-			from = selected{from, cfg.NodeSelector}
+			labels = cfg.NodeSelector
 		}
-		streams = append(streams, newStream(r.Resource, from, of, cfg.Recorder, cfg.Log))
+		streams = append(streams, newStream(r.Resource, from, labels, of, cfg.Recorder, cfg.Log))
 	}
 	return start(ctx, streams, anchors), nil
 }

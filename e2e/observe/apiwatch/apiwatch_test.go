@@ -147,7 +147,7 @@ func playFrom(t *testing.T, a source, script func(t *testing.T, w *Watcher, k *k
 	k := &kept{}
 	synctest.Test(t, func(t *testing.T) {
 		known := &revisions{}
-		s := newStream("pods", a, known, k, slog.New(slog.DiscardHandler))
+		s := newStream("pods", a, "", known, k, slog.New(slog.DiscardHandler))
 		quiet := &api{}
 		w := start(t.Context(), []*stream{s}, map[*revisions]source{known: quiet})
 		synctest.Wait()

@@ -75,7 +75,7 @@ func (s *stream) at(ctx context.Context, version uint64) (map[string]*unstructur
 	ctx, cancel := context.WithTimeout(ctx, watchGrace)
 	defer cancel()
 	list, err := s.from.List(ctx, metav1.ListOptions{
-		ResourceVersion: v, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+		LabelSelector: s.labels, ResourceVersion: v, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list %s at resourceVersion %s: %w", s.name, v, err)

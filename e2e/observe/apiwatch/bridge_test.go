@@ -126,7 +126,7 @@ func TestTheBridgeTellsWhatTheWatchWouldHaveTold(t *testing.T) {
 			}
 			e.states = append(e.states, state())
 		}
-		s := newStream("pods", e, &revisions{}, &kept{}, slog.New(slog.DiscardHandler))
+		s := newStream("pods", e, "", &revisions{}, &kept{}, slog.New(slog.DiscardHandler))
 		changes, err := s.bridge(context.Background(), "100", strconv.Itoa(99+len(e.states)))
 		if err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestTheBridgeTellsWhatTheWatchWouldHaveTold(t *testing.T) {
 
 func TestABridgeIsNotTooLong(t *testing.T) {
 	t.Parallel()
-	s := newStream("pods", &etcd{}, &revisions{}, &kept{}, slog.New(slog.DiscardHandler))
+	s := newStream("pods", &etcd{}, "", &revisions{}, &kept{}, slog.New(slog.DiscardHandler))
 	for _, c := range [][2]string{{"1", strconv.Itoa(mostBridged + 2)}, {"2", "1"}, {"x", "2"}, {"1", ""}, {"1", "2"}} {
 		if changes, err := s.bridge(t.Context(), c[0], c[1]); err == nil {
 			t.Errorf("from %q to %q: %v, no error", c[0], c[1], changes)

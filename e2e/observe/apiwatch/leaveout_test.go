@@ -25,7 +25,7 @@ func TestImagesOfNodesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for resource, stays := range map[string]bool{"nodes": false, "pods": true} {
 		k := &kept{}
-		s := newStream(resource, nil, &revisions{}, k, slog.New(slog.DiscardHandler))
+		s := newStream(resource, nil, "", &revisions{}, k, slog.New(slog.DiscardHandler))
 		s.objects = map[string]name{}
 		s.object(history.VerbModified, withImages(), history.At(1))
 		if len(k.events) != 1 || k.events[0].Object == nil {

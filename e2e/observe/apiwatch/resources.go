@@ -42,21 +42,3 @@ type source interface {
 	List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
-
-// selected is a source of the objects that a label query selects.
-type selected struct {
-	source
-	labels string
-}
-
-// List lists them.
-func (s selected) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	opts.LabelSelector = s.labels
-	return s.source.List(ctx, opts)
-}
-
-// Watch watches them.
-func (s selected) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.LabelSelector = s.labels
-	return s.source.Watch(ctx, opts)
-}

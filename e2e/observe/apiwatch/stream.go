@@ -34,6 +34,7 @@ const (
 type stream struct {
 	name     string // The resource.
 	from     source
+	labels   string // A label query; empty is all objects.
 	known    *revisions
 	recorder history.Recorder
 	log      *slog.Logger
@@ -55,10 +56,12 @@ type stream struct {
 
 type name struct{ namespace, name string }
 
-func newStream(resource string, from source, known *revisions, recorder history.Recorder, log *slog.Logger) *stream {
+func newStream(
+	resource string, from source, labels string, known *revisions, recorder history.Recorder, log *slog.Logger,
+) *stream {
 	return &stream{
-		name: resource, from: from, known: known, recorder: recorder, log: log.With("resource", resource),
-		ready: make(chan struct{}),
+		name: resource, from: from, labels: labels, known: known, recorder: recorder,
+		log: log.With("resource", resource), ready: make(chan struct{}),
 	}
 }
 
@@ -132,7 +135,7 @@ func (s *stream) list(ctx context.Context) error {
 	begin := bootclock.Now()
 	bounded, cancel := context.WithTimeout(ctx, watchGrace)
 	defer cancel()
-	list, err := s.from.List(bounded, metav1.ListOptions{})
+	list, err := s.from.List(bounded, metav1.ListOptions{LabelSelector: s.labels})
 	if err != nil {
 		return err
 	}
@@ -192,7 +195,7 @@ func (s *stream) watch(ctx context.Context) error {
 	seconds := int64(watchFor / time.Second)
 	s.open = false
 	w, err := s.from.Watch(ctx, metav1.ListOptions{
-		ResourceVersion: s.version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+		LabelSelector: s.labels, ResourceVersion: s.version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
 	if err != nil {
 		return err

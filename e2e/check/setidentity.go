@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -312,7 +311,7 @@ func (j *setJudge) twins() {
 			continue
 		}
 		for _, l := range j.set.ByOrdinal[ordinal] {
-			if max(l.First.Version, p.Version) >= min(ended(l), ended(twin)) {
+			if max(l.First.Version, p.Version) >= min(l.Until(), twin.Until()) {
 				continue
 			}
 			j.breaks("pod "+l.Name, p.Event.Span, []int64{p.Event.ID, l.First.Event.ID}, "Pod %s (uid %s), which no "+
@@ -336,12 +335,4 @@ func (j *setJudge) claimedIdentity(p *world.PodState) string {
 		return p.Spec.Hostname
 	}
 	return ""
-}
-
-// ended returns the resourceVersion at which a pod was gone, MaxUint64 if its end was not seen.
-func ended(l *world.PodLife) uint64 {
-	if l.End == nil {
-		return math.MaxUint64
-	}
-	return l.End.Version
 }

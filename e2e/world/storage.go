@@ -103,8 +103,8 @@ func (s *Storage) bind(c *Claim) {
 	s.bound[c.Key()] = all
 }
 
-// until returns the resourceVersion at which the pod was gone, MaxUint64 if its end was not seen.
-func (l *PodLife) until() uint64 {
+// Until returns the resourceVersion at which the pod was gone, MaxUint64 if its end was not seen.
+func (l *PodLife) Until() uint64 {
 	if l.End == nil {
 		return math.MaxUint64
 	}
@@ -158,7 +158,7 @@ func (s *Storage) Uses(p *PodLife, pv string) bool {
 		key := Key(p.Namespace, c.Claim)
 		if all := s.bound[key]; len(all) > 0 {
 			return slices.ContainsFunc(all, func(b binding) bool {
-				return b.volume == pv && b.from <= p.until() && p.First.Version <= b.to
+				return b.volume == pv && b.from <= p.Until() && p.First.Version <= b.to
 			})
 		}
 		return s.claims[key] == pv

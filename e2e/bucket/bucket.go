@@ -150,16 +150,6 @@ func (b *Bucket) objects(ctx context.Context, dir string, bound time.Duration) (
 	return all, err
 }
 
-// names lists the objects below a folder of the prefix.
-func (b *Bucket) names(ctx context.Context, dir string, bound time.Duration) ([]string, error) {
-	all, err := b.objects(ctx, dir, bound)
-	names := make([]string, len(all))
-	for i, o := range all {
-		names[i] = o.name
-	}
-	return names, err
-}
-
 // Get reads an object.
 func (b *Bucket) Get(ctx context.Context, name string, bound time.Duration) (data []byte, err error) {
 	err = retry(ctx, b.URL(name), bound, func(ctx context.Context) error {
@@ -208,23 +198,26 @@ func (b *Bucket) Pull(ctx context.Context, night rundir.Night, bound time.Durati
 		}
 		byID[r.ID], have[name] = r, true
 	}
-	names, err := b.names(ctx, path.Join(rundir.NightDir, rundir.UnitsDir), bound)
+	states, err := b.objects(ctx, path.Join(rundir.NightDir, rundir.UnitsDir), bound)
 	if err != nil {
 		return err
 	}
 	all, asking := errgroup.WithContext(ctx)
 	all.SetLimit(most)
-	found := make([]nightly.Result, len(names))
-	for i, name := range names {
-		if b.there[name] = true; have[name] {
+	found := make([]nightly.Result, len(states))
+	for i, o := range states {
+		if b.there[o.name] = true; have[o.name] {
 			continue
 		}
 		all.Go(func() error {
-			data, err := b.Get(asking, name, bound)
-			if err == nil {
-				err = decode(data, &found[i])
+			data, err := b.Get(asking, o.name, bound)
+			if err != nil {
+				return err
 			}
-			return err
+			if err := json.Unmarshal(data, &found[i]); err != nil {
+				return fmt.Errorf("decode a result: %w", err)
+			}
+			return nil
 		})
 	}
 	if err := all.Wait(); err != nil {
@@ -235,8 +228,8 @@ func (b *Bucket) Pull(ctx context.Context, night rundir.Night, bound time.Durati
 		switch {
 		case r.ID != "":
 			byID[r.ID], changed[r.ID] = byID[r.ID].Join(r), true
-		case have[names[i]]:
-			r = byID[strings.Split(path.Base(names[i]), "-")[0]]
+		case have[states[i].name]:
+			r = byID[strings.Split(path.Base(states[i].name), "-")[0]]
 		}
 		for _, a := range r.Attempts {
 			b.runs[a.Run] = true
@@ -246,13 +239,6 @@ func (b *Bucket) Pull(ctx context.Context, night rundir.Night, bound time.Durati
 		if err := night.Keep(byID[id]); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func decode(data []byte, v any) error {
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("decode a result: %w", err)
 	}
 	return nil
 }
@@ -322,20 +308,20 @@ func (b *Bucket) Place() string { return b.client.EndpointURL().String() + " " +
 
 // Fetch reads all files of a run into a directory below root. The run must be one of Runs.
 func (b *Bucket) Fetch(ctx context.Context, run, root string, bound time.Duration) error {
-	names, err := b.names(ctx, run, bound)
+	files, err := b.objects(ctx, run, bound)
 	if err != nil {
 		return err
 	}
 	all, asking := errgroup.WithContext(ctx)
 	all.SetLimit(most)
-	for _, name := range names {
-		file := filepath.FromSlash(name)
+	for _, o := range files {
+		file := filepath.FromSlash(o.name)
 		if !filepath.IsLocal(file) {
-			return fmt.Errorf("%s is no name of a file of a run", b.URL(name))
+			return fmt.Errorf("%s is no name of a file of a run", b.URL(o.name))
 		}
 		file = filepath.Join(root, file)
 		all.Go(func() error {
-			data, err := b.Get(asking, name, bound)
+			data, err := b.Get(asking, o.name, bound)
 			if err != nil {
 				return err
 			}

@@ -75,24 +75,18 @@ func newAlarm() (alarm, error) {
 // ring adds to the counter, in either byte order. It fails only if that is full, and then the poll has ended already.
 func (a alarm) ring() { _, _ = unix.Write(a.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
-// rung reports whether ring was called.
-func (a alarm) rung() bool {
-	fds := []unix.PollFd{{Fd: int32(a.fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n > 0
-}
-
-// pollFor waits for one of the events on fd, the alarm, or the timeout, and reports whether there is an event.
-func pollFor(fd int, events int16, stop alarm, timeout time.Duration) (bool, error) {
+// pollFor waits for one of the events on fd, the alarm, or the timeout, and reports whether there is an event, and
+// whether the alarm was rung.
+func pollFor(fd int, events int16, stop alarm, timeout time.Duration) (ready, rung bool, err error) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: events}, {Fd: int32(stop.fd), Events: unix.POLLIN}}
 	ms := max(0, int((timeout+time.Millisecond-1)/time.Millisecond))
 	if _, err := unix.Poll(fds, ms); err != nil && !errors.Is(err, unix.EINTR) {
-		return false, fmt.Errorf("poll: %w", err)
+		return false, false, fmt.Errorf("poll: %w", err)
 	}
 	if fds[0].Revents&(unix.POLLNVAL|unix.POLLHUP) != 0 {
-		return false, fmt.Errorf("poll: descriptor %d answers %#x", fd, fds[0].Revents)
+		return false, false, fmt.Errorf("poll: descriptor %d answers %#x", fd, fds[0].Revents)
 	}
-	return fds[0].Revents&events != 0, nil
+	return fds[0].Revents&events != 0, fds[1].Revents != 0, nil
 }
 
 func mountFact(action history.MountAction, m history.Mount, span history.Span) history.Event {

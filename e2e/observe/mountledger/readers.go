@@ -59,8 +59,8 @@ func (w *fanotifyWatcher) readOn(cpu int, look time.Duration, log *slog.Logger) 
 		log.Warn("a reader of mount events is no better than any other thread", "processor", cpu, "error", err)
 	}
 	for {
-		ready, err := pollFor(w.fd, unix.POLLIN, w.stop, look)
-		if err == nil && !ready && w.stop.rung() {
+		ready, rung, err := pollFor(w.fd, unix.POLLIN, w.stop, look)
+		if err == nil && !ready && rung {
 			return
 		}
 		if err == nil {

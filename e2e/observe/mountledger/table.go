@@ -60,7 +60,7 @@ func (w *tableWatcher) deliver(put func(...history.Event)) { w.put = put }
 
 func (w *tableWatcher) next(timeout time.Duration) (history.Time, error) {
 	asked := bootclock.Now()
-	changed, err := pollFor(w.fd, unix.POLLPRI, w.stop, timeout)
+	changed, _, err := pollFor(w.fd, unix.POLLPRI, w.stop, timeout)
 	if err != nil {
 		return w.readAt, fmt.Errorf("wait for a change of mountinfo: %w", err)
 	}

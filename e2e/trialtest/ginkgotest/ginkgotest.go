@@ -3,10 +3,10 @@ package ginkgotest
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
+	"github.com/onsi/gomega/gcustom"
 	"github.com/onsi/gomega/types"
 
 	"github.com/seatrial/seatrial/e2e/check"
@@ -50,22 +50,7 @@ func Run(ctx context.Context, c *trialtest.Cluster, scenario string) trialtest.R
 }
 
 // Pass matches a trialtest.Result with the verdict PASS. Its message on failure is the report of the trial.
-func Pass() types.GomegaMatcher { return passMatcher{} }
-
-type passMatcher struct{}
-
-func (passMatcher) Match(actual any) (bool, error) {
-	r, ok := actual.(trialtest.Result)
-	if !ok {
-		return false, fmt.Errorf("match PASS: want a trialtest.Result, got %T", actual)
-	}
-	return r.Verdict == check.Pass, nil
-}
-
-func (passMatcher) FailureMessage(actual any) string {
-	return fmt.Sprint(actual.(trialtest.Result).Err())
-}
-
-func (passMatcher) NegatedFailureMessage(actual any) string {
-	return "the verdict is PASS:\n" + actual.(trialtest.Result).Text
+func Pass() types.GomegaMatcher {
+	return gcustom.MakeMatcher(func(r trialtest.Result) (bool, error) { return r.Verdict == check.Pass, nil }).
+		WithTemplate("{{if .Failure}}{{.Actual.Err}}{{else}}the verdict is PASS:\n{{.Actual.Text}}{{end}}")
 }

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
@@ -25,8 +27,8 @@ type HistoryWriter struct {
 	closed bool
 	err    error
 
-	stop chan struct{}
-	done chan struct{}
+	stop     context.CancelFunc // Ends the flushing.
+	flushing sync.WaitGroup
 }
 
 // RecordHistory begins the history file. The file must not exist: a history is written once.
@@ -43,8 +45,9 @@ func newHistoryWriter(f *os.File) (*HistoryWriter, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("begin history: %w", err), f.Close())
 	}
-	w := &HistoryWriter{file: f, zip: zip, next: 1, stop: make(chan struct{}), done: make(chan struct{})}
-	go w.flushLoop()
+	ctx, stop := context.WithCancel(context.Background())
+	w := &HistoryWriter{file: f, zip: zip, next: 1, stop: stop}
+	w.flushing.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { w.flush() }, flushEvery) })
 	return w, nil
 }
 
@@ -81,8 +84,8 @@ func (w *HistoryWriter) Close() error {
 	}
 	w.closed = true
 	w.mu.Unlock()
-	close(w.stop)
-	<-w.done
+	w.stop()
+	w.flushing.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil { // The end mark of the compressed stream would say that nothing is missing.
@@ -93,20 +96,6 @@ func (w *HistoryWriter) Close() error {
 		w.err = fmt.Errorf("close history: %w", w.err)
 	}
 	return w.err
-}
-
-func (w *HistoryWriter) flushLoop() {
-	defer close(w.done)
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case <-tick.C:
-			w.flush()
-		}
-	}
 }
 
 func (w *HistoryWriter) flush() {

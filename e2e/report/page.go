@@ -204,10 +204,7 @@ func (p *page) verdict(first string, v check.Verdict, text string) {
 // short makes a name fit to begin a line.
 func short(name string) string {
 	const most = 20
-	if r := []rune(clean(name)); len(r) > most {
-		return string(r[:most-3]) + "..."
-	}
-	return clean(name)
+	return clip(clean(name), most)
 }
 
 // raw puts a line that was laid out elsewhere. What does not fit goes on, indented, on the next.

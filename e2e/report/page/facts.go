@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -37,14 +37,11 @@ func (d *drawer) facts() {
 	}
 }
 
-// event returns a fact by its number, which is its place in the history unless facts are missing.
+// event returns a fact by its number, nil if it is missing.
 func (d *drawer) event(id int64) *history.Event {
 	events := d.world.Events
-	if i := id - 1; i >= 0 && i < int64(len(events)) && events[i].ID == id {
-		return &events[i]
-	}
-	i := slices.IndexFunc(events, func(e history.Event) bool { return e.ID == id })
-	if i < 0 {
+	i := sort.Search(len(events), func(i int) bool { return events[i].ID >= id })
+	if i == len(events) || events[i].ID != id {
 		return nil
 	}
 	return &events[i]

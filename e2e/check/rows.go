@@ -118,7 +118,7 @@ func (t *table) readInserts() {
 	count := map[writer]int{}
 	each := func(do func(op world.Operation, w writer)) {
 		for _, op := range t.world.Operations().All {
-			if e := op.First(); e.Op.F == history.OpInsert {
+			if e := cmp.Or(op.Sent, op.Answer); e.Op.F == history.OpInsert {
 				do(op, writer{e.Op.Instance, e.Op.Client})
 			}
 		}

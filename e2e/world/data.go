@@ -173,11 +173,3 @@ func readOperations(w *World) *Operations {
 	}
 	return ops
 }
-
-// First returns the operation's invocation, or its answer if that is missing.
-func (o Operation) First() *history.Event {
-	if o.Sent != nil {
-		return o.Sent
-	}
-	return o.Answer
-}

@@ -165,12 +165,6 @@ func (s *Storage) Uses(p *PodLife, pv string) bool {
 	})
 }
 
-// Allows reports whether the volume has an access mode. The receiver may be nil: a volume that was never seen allows
-// none.
-func (pv *PV) Allows(mode corev1.PersistentVolumeAccessMode) bool {
-	return pv != nil && slices.Contains(pv.Modes, mode)
-}
-
 // ManyNodes reports whether the volume may be on several nodes at once.
 func (pv *PV) ManyNodes() bool { return pv != nil && ManyNodes(pv.Modes) }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/seatrial/seatrial/chaos/history"
 )
 
@@ -191,7 +193,8 @@ func (v *VolumeLife) Apart(a, b *Mount) bool {
 	if a.Key == "" || a.Key != b.Key || !loop(a.Key) && !nested(a.Root, b.Root) {
 		return false
 	}
-	return a.Node != b.Node || v.PV.Allows("ReadWriteOncePod") && a.Pod != b.Pod && a.Pod != "" && b.Pod != ""
+	onePod := v.PV != nil && slices.Contains(v.PV.Modes, corev1.ReadWriteOncePod)
+	return a.Node != b.Node || onePod && a.Pod != b.Pod && a.Pod != "" && b.Pod != ""
 }
 
 // Reaching returns the volume's mounts as their nodes could use them, see Pulls.Cut.

@@ -26,7 +26,7 @@ func examine(t *testing.T, what string, illnesses map[string]illness) {
 			if illness.change != nil {
 				illness.change(&sick)
 			}
-			options := Options{System: sick, Engine: illness.engine, Images: []Image{{Ref: "node:1"}}}
+			options := Options{System: sick, Engine: illness.engine, RunDir: "."}
 			if options.Engine == nil {
 				options.Engine = goodEngine
 			}
@@ -112,7 +112,7 @@ func TestEngineChecks(t *testing.T) {
 			return offline.Engine{Name: "podman", Version: "5", Rootless: true}, nil
 		}, want: Warn, found: "yes"},
 	})
-	examine(t, "node:1", map[string]illness{
+	examine(t, "localhost/seatrial/node", map[string]illness{
 		"absent":    {change: func(p *patient) { p.commands = nil }, want: Warn, found: "none in docker"},
 		"no engine": {engine: noEngine, want: Warn, found: "no engine"},
 	})

@@ -21,18 +21,11 @@ type System interface {
 	MountEvents() error
 }
 
-// Image is an image that a trial needs in the engine.
-type Image struct {
-	Ref string // With a tag, or without one for any.
-	Fix string // The command that makes it; empty if a trial makes it.
-}
-
-// Options are for the real host without images, where empty.
+// Options are for the real host, where empty.
 type Options struct {
 	System System
 	Engine func(context.Context) (offline.Engine, error) // Finds the container engine.
-	Images []Image
-	RunDir string // The parent of run directories; "." if empty.
+	RunDir string                                        // The parent of run directories.
 }
 
 // Run does all checks, causes before effects, whether or not some fail. The error is that ctx ended.
@@ -42,9 +35,6 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	}
 	if options.Engine == nil {
 		options.Engine = offline.Tool{}.FindEngine
-	}
-	if options.RunDir == "" {
-		options.RunDir = "."
 	}
 	found, err := options.Engine(ctx)
 	x := examination{System: options.System, engine: found, engineErr: err}
@@ -59,7 +49,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		{"disk", x.disk(options.RunDir)},
 		{"memory", x.memory()},
 		{"inotify limits", x.inotify()},
-		{"images", x.images(ctx, options.Images)},
+		{"images", []Check{x.nodeImage(ctx)}},
 		{"versions", x.versions(ctx)},
 	} {
 		for _, check := range group.checks {

@@ -97,7 +97,7 @@ func healthy(t *testing.T) patient {
 			"go env GOVERSION": "go1.26.8\n", "gcc --version": "gcc 12.2.0\nCopyright\n",
 			"git --version":  "git 2.39.5\n",
 			"make --version": "GNU Make 4.3\n",
-			"/bin/docker images --format {{.Repository}}:{{.Tag}} node:1": "node:1\n",
+			"/bin/docker images --format {{.Repository}}:{{.Tag}} localhost/seatrial/node": "localhost/seatrial/node:1\n",
 		},
 		free: map[string]uint64{".": 50 * gib, "/var/lib/docker": 50 * gib},
 	}
@@ -117,14 +117,13 @@ func noEngine(context.Context) (offline.Engine, error) {
 
 // TestRunGolden shows the whole of a healthy host's report, and of one on which everything is wrong.
 func TestRunGolden(t *testing.T) {
-	images := []Image{{Ref: "node:1"}}
 	for name, tc := range map[string]struct {
 		options Options
 		ok      bool
 	}{
-		"healthy": {Options{System: healthy(t), Engine: goodEngine, Images: images}, true},
+		"healthy": {Options{System: healthy(t), Engine: goodEngine, RunDir: "."}, true},
 		"sick": {Options{System: patient{uid: 1000, events: errors.New("invalid argument")}, Engine: noEngine,
-			Images: images}, false},
+			RunDir: "."}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, err := Run(t.Context(), tc.options)

@@ -121,24 +121,18 @@ func (x examination) inotify() []Check {
 	return checks
 }
 
-func (x examination) images(ctx context.Context, images []Image) []Check {
-	var checks []Check
-	for _, image := range images {
-		check := Check{What: image.Ref, Need: "present, or a trial pulls or builds it first"}
-		fix := cmp.Or(image.Fix, offline.EnsureCommand)
-		if x.engineErr != nil {
-			checks = append(checks, check.is(Warn, "no engine to look in", fix))
-			continue
-		}
-		list, err := x.Run(ctx, x.engine.Path, "images", "--format", "{{.Repository}}:{{.Tag}}", image.Ref)
-		if found := strings.Fields(string(list)); err == nil && len(found) > 0 {
-			check = check.is(OK, strings.Join(found, ", "), "")
-		} else {
-			check = check.is(Warn, "none in "+x.engine.Name, fix)
-		}
-		checks = append(checks, check)
+// nodeImage looks for a node image that was built here.
+func (x examination) nodeImage(ctx context.Context) Check {
+	const image = offline.NodeImageRepository
+	check := Check{What: image, Need: "present, or a trial pulls or builds it first"}
+	if x.engineErr != nil {
+		return check.is(Warn, "no engine to look in", offline.EnsureCommand)
 	}
-	return checks
+	list, err := x.Run(ctx, x.engine.Path, "images", "--format", "{{.Repository}}:{{.Tag}}", image)
+	if found := strings.Fields(string(list)); err == nil && len(found) > 0 {
+		return check.is(OK, strings.Join(found, ", "), "")
+	}
+	return check.is(Warn, "none in "+x.engine.Name, offline.EnsureCommand)
 }
 
 // versions checks the programs for building images that cannot be pulled.

@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/doctor"
 )
 
@@ -16,9 +15,7 @@ func newDoctor() *cobra.Command {
 what is missing. It changes nothing. The exit code is 0 if a trial can run, 1 if not.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs, Images: []doctor.Image{
-				{Ref: offline.NodeImageRepository, Fix: offline.EnsureCommand},
-			}})
+			rep, err := doctor.Run(cmd.Context(), doctor.Options{RunDir: runs})
 			if err != nil {
 				return err
 			}

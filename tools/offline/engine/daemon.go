@@ -217,9 +217,5 @@ func stopDaemon(ctx context.Context, options Options, daemon StartedDaemon) (sto
 // isOurs reports whether the process is still the recorded dockerd, and not another with its number, or a zombie.
 func isOurs(machine Machine, daemon StartedDaemon) bool {
 	ticks, err := startTicks(machine, daemon.PID)
-	if err != nil || ticks != daemon.StartTicks || !lives(machine, daemon.PID, "dockerd") {
-		return false
-	}
-	_, err = machine.Stat(fmt.Sprintf("/proc/%d/exe", daemon.PID))
-	return !errors.Is(err, fs.ErrNotExist)
+	return err == nil && ticks == daemon.StartTicks && lives(machine, daemon.PID, "dockerd")
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -25,7 +24,6 @@ type Engine = offline.Engine
 // Machine is what this package needs of the host. system.System is the real one.
 type Machine interface {
 	ReadFile(path string) ([]byte, error)
-	Stat(path string) (fs.FileInfo, error)
 	Getenv(name string) string
 	UserID() int
 	LookPath(name string) (string, error)

@@ -28,10 +28,6 @@ func (m *fakeMachine) ReadFile(path string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-func (m *fakeMachine) Stat(path string) (fs.FileInfo, error) {
-	return nil, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrNotExist}
-}
-
 func (m *fakeMachine) Getenv(name string) string { return m.env[name] }
 func (m *fakeMachine) UserID() int               { return m.uid }
 

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestLoadStateRefuses(t *testing.T) {
 func TestIsOurs(t *testing.T) {
 	const stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 210932 1 2 3\n"
 	files := map[string]string{"/proc/7/stat": stat, "/proc/7/comm": "dockerd\n"}
-	alive := &aliveMachine{fakeMachine{files: files}}
+	alive := &fakeMachine{files: files}
 	if !isOurs(alive, StartedDaemon{PID: 7, StartTicks: 210932}) {
 		t.Error("our own process is not known")
 	}
@@ -56,18 +57,14 @@ func TestIsOurs(t *testing.T) {
 			t.Errorf("%s: taken for ours", name)
 		}
 	}
-	if isOurs(&fakeMachine{files: files}, StartedDaemon{PID: 7, StartTicks: 210932}) {
+	files["/proc/7/stat"] = strings.Replace(stat, ") S", ") Z", 1)
+	if isOurs(alive, StartedDaemon{PID: 7, StartTicks: 210932}) {
 		t.Error("a process that has ended is taken for ours")
 	}
 	if _, err := startTicks(&fakeMachine{files: map[string]string{"/proc/7/stat": "7 (x) S"}}, 7); err == nil {
 		t.Error("a short stat was accepted")
 	}
 }
-
-// aliveMachine is a host whose processes all still have their program.
-type aliveMachine struct{ fakeMachine }
-
-func (*aliveMachine) Stat(string) (os.FileInfo, error) { return nil, nil }
 
 // TestLimits raises and lowers limits that are files of the test's own.
 func TestLowerLimits(t *testing.T) {

@@ -195,6 +195,6 @@ func (c command) databaseOptions() database.Options {
 func (c command) nodeOptions(db offline.Database) nodeimage.Options {
 	return nodeimage.Options{
 		KubernetesVersion: c.kubernetes, Source: nodeimage.Source(c.source), Engine: c.engine,
-		Database: db, CacheDir: c.cache, Log: c.log, Progress: c.progress,
+		Database: db, CacheDir: c.cache, Progress: c.progress,
 	}
 }

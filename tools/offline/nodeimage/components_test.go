@@ -88,10 +88,11 @@ func TestReleaseOf(t *testing.T) {
 	if diff := cmp.Diff(offline.KubernetesVersions(), pinned); diff != "" {
 		t.Errorf("the versions that are offered, and those that are pinned (-want +got):\n%s", diff)
 	}
-	if r, err := releaseOf(DefaultVersion); err != nil || r.EtcdTag != "3.7.0-0" || r.CoreDNSTag != "v1.14.6" {
+	r, err := releaseOf(offline.DefaultKubernetesVersion)
+	if err != nil || r.EtcdTag != "3.7.0-0" || r.CoreDNSTag != "v1.14.6" {
 		t.Errorf("default release = %+v, %v", r, err)
 	}
-	_, err := releaseOf("v1.20.0")
+	_, err = releaseOf("v1.20.0")
 	if err == nil {
 		t.Fatal("an unpinned version gives no error")
 	}
@@ -121,8 +122,8 @@ func TestPublishedImageIsKinds(t *testing.T) {
 	if found == nil {
 		t.Fatal("no default image in kind's source")
 	}
-	if got := publishedImages()[DefaultVersion]; got != string(found[1]) {
-		t.Errorf("published image of %s = %q, kind's default is %q", DefaultVersion, got, found[1])
+	if got := publishedImages()[offline.DefaultKubernetesVersion]; got != string(found[1]) {
+		t.Errorf("published image of %s = %q, kind's default is %q", offline.DefaultKubernetesVersion, got, found[1])
 	}
 }
 
@@ -141,7 +142,7 @@ func TestPinElsewhere(t *testing.T) {
 }
 
 func TestGuestsShareAPin(t *testing.T) {
-	r, err := releaseOf(DefaultVersion)
+	r, err := releaseOf(offline.DefaultKubernetesVersion)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package nodeimage
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -29,7 +28,7 @@ func TestRealImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{
-		CacheDir: cache.Dir, Log: slog.New(slog.DiscardHandler), Source: Build, Engine: engine,
+		CacheDir: cache.Dir, Source: Build, Engine: engine,
 		KubernetesVersion: os.Getenv("SEATRIAL_KUBERNETES_VERSION"),
 		Progress:          t.Output(),
 	}
@@ -42,7 +41,7 @@ func TestRealImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > 5*time.Second || !second.Reused || second.Ref != first.Ref {
+	if took := time.Since(start); took > 5*time.Second || second.Ref != first.Ref {
 		t.Errorf("second time: %+v after %s, want %s at once", second, took, first.Ref)
 	}
 	size, err := strconv.Atoi(ask(ctx, t, engine, "image", "inspect", "--format", "{{.Size}}", first.Ref))

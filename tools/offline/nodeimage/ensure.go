@@ -3,6 +3,7 @@
 package nodeimage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,10 +70,8 @@ func Keep(ctx context.Context, o Options) error {
 }
 
 func newBuilder(o Options, run proc.Runner) (*builder, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	o.KubernetesVersion = cmp.Or(o.KubernetesVersion, offline.DefaultKubernetesVersion)
+	o.Source = cmp.Or(o.Source, Auto)
 	rel, err := releaseOf(o.KubernetesVersion)
 	if err != nil && !offline.IsReference(string(o.Source)) {
 		return nil, err
@@ -108,7 +107,6 @@ func (b *builder) ensure(ctx context.Context) (Image, error) {
 		}
 	}
 	if built {
-		img.Reused = true
 		return img, nil
 	}
 	if buildErr == nil {

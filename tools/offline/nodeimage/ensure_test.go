@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,7 +57,7 @@ func (h *fakeHost) Run(ctx context.Context, c proc.Command) error {
 		h.pulls++
 		return h.pull(ctx, c)
 	case strings.HasPrefix(line, "engine run ") && strings.HasSuffix(line, " /kind/version"):
-		version := DefaultVersion
+		version := offline.DefaultKubernetesVersion
 		if strings.Contains(line, "/other@") {
 			version = "v1.35.0"
 		}
@@ -99,9 +98,7 @@ func (h *fakeHost) compile(c proc.Command) error {
 
 func testBuilder(t *testing.T, h *fakeHost, change func(*Options)) *builder {
 	t.Helper()
-	o := Options{
-		Engine: "engine", CacheDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Progress: io.Discard,
-	}
+	o := Options{Engine: "engine", CacheDir: t.TempDir(), Progress: io.Discard}
 	if change != nil {
 		change(&o)
 	}
@@ -226,7 +223,7 @@ func TestRefCoversEveryInput(t *testing.T) {
 }
 
 func TestSources(t *testing.T) {
-	published := publishedImages()[DefaultVersion]
+	published := publishedImages()[offline.DefaultKubernetesVersion]
 	refuse := func(context.Context, proc.Command) error { return errors.New("no such host") }
 	allow := func(_ context.Context, c proc.Command) error { _, err := c.Stdout.Write([]byte("layer\n")); return err }
 	built, err := testBuilder(t, &fakeHost{}, nil).target()
@@ -321,19 +318,4 @@ func TestPullIsBounded(t *testing.T) {
 			t.Errorf("stalled pull: %v after %s", err, passed)
 		}
 	})
-}
-
-func TestBadOptions(t *testing.T) {
-	tests := map[string]Options{
-		"node image \"registry\"": {Source: "registry", Engine: "docker"},
-		"container engine":        {},
-		"give both":               {Engine: "docker", Database: offline.Database{Path: "/x"}},
-		"version \"1.37\"":        {KubernetesVersion: "1.37", Engine: "docker"},
-		"auto, published, bu":     {Source: "AUTO", Engine: "docker"},
-	}
-	for word, o := range tests {
-		if _, err := o.withDefaults(); err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("error %v does not say %q", err, word)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seatrial/seatrial/clusters/offline"
 	"github.com/seatrial/seatrial/tools/offline/layers"
 )
 
@@ -67,7 +68,7 @@ func kindFiles(t *testing.T) map[string]layers.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := releaseOf(DefaultVersion)
+	r, err := releaseOf(offline.DefaultKubernetesVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestKindLayer(t *testing.T) {
 	if f := files["etc/systemd/system/kubelet.service"]; f.Mode != 0o644 {
 		t.Errorf("kubelet.service has mode %o, want 644", f.Mode)
 	}
-	if got := string(files["kind/version"].Data); got != DefaultVersion {
+	if got := string(files["kind/version"].Data); got != offline.DefaultKubernetesVersion {
 		t.Errorf("version = %q", got)
 	}
 	for name, want := range map[string]string{

@@ -2,9 +2,7 @@ package nodeimage
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"log/slog"
 	"path/filepath"
 
 	"github.com/seatrial/seatrial/clusters/offline"
@@ -27,7 +25,7 @@ const (
 // Options describe the node image to make.
 type Options struct {
 	// KubernetesVersion is such as "v1.37.0", and one of the pinned versions unless Source is an image in a registry;
-	// empty means DefaultVersion.
+	// empty means the default version.
 	KubernetesVersion string
 	// Source is Auto, Published, Build or an image in a registry; empty means Auto.
 	Source Source
@@ -38,7 +36,6 @@ type Options struct {
 	Database offline.Database
 	// CacheDir keeps what was built.
 	CacheDir string
-	Log      *slog.Logger
 	// Progress gets a line when a step starts and when it ends.
 	Progress io.Writer
 }
@@ -53,28 +50,6 @@ type Image struct {
 	Source Source
 	// Inputs is the digest of everything a built image was made from.
 	Inputs string
-	// Reused means that nothing was built or pulled.
-	Reused bool
-}
-
-// withDefaults sets empty options and validates the others.
-func (o Options) withDefaults() (Options, error) {
-	if o.KubernetesVersion == "" {
-		o.KubernetesVersion = DefaultVersion
-	}
-	if err := offline.ValidateImages(o.KubernetesVersion, string(o.Source)); err != nil {
-		return o, err
-	}
-	if o.Source == "" {
-		o.Source = Auto
-	}
-	if o.Engine == "" {
-		return o, fmt.Errorf("no container engine given: name docker, podman or nerdctl")
-	}
-	if db := o.Database; (db.Path == "") != (db.Digest == "") {
-		return o, fmt.Errorf("database image has path %q and digest %q: give both", db.Path, db.Digest)
-	}
-	return o, nil
 }
 
 // engineName names the container engine for a person.

@@ -19,7 +19,7 @@ func (b *builder) published(ctx context.Context) (Image, error) {
 	if img.Ref == "" {
 		return Image{}, fmt.Errorf("take published node image of %s: none of this version is pinned", b.rel.Kubernetes)
 	}
-	if img.Reused = b.present(ctx, img.Ref); img.Reused {
+	if b.present(ctx, img.Ref) {
 		return img, nil
 	}
 	return img, b.pull(ctx, img.Ref)
@@ -28,7 +28,7 @@ func (b *builder) published(ctx context.Context) (Image, error) {
 // named returns the image that the source names, and pulls it if the engine does not have it.
 func (b *builder) named(ctx context.Context) (Image, error) {
 	img := Image{Ref: string(b.opts.Source), KubernetesVersion: b.opts.KubernetesVersion, Source: Published}
-	if img.Reused = b.present(ctx, img.Ref); !img.Reused {
+	if !b.present(ctx, img.Ref) {
 		if err := b.pull(ctx, img.Ref); err != nil {
 			return Image{}, err
 		}

@@ -7,9 +7,6 @@ import (
 	"github.com/seatrial/seatrial/tools/offline/debian"
 )
 
-// DefaultVersion is the Kubernetes version of the published image that the pinned kind release uses.
-const DefaultVersion = offline.DefaultKubernetesVersion
-
 // publishedImages are kind's own node images by Kubernetes version, by digest; the default one is the one in the
 // pinned kind release's source.
 func publishedImages() map[string]string {

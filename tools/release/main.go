@@ -278,24 +278,21 @@ func writeBill(t target, version string) error {
 	if err != nil {
 		return err
 	}
-	main := component{Type: "application", Ref: purl(info.Main.Path, version), Name: info.Main.Path, Version: version,
-		PURL: purl(info.Main.Path, version), Hashes: []hash{{"SHA-256", sum}}}
+	main := module("application", info.Main.Path, version)
+	main.Hashes = []hash{{"SHA-256", sum}}
 	for _, s := range info.Settings {
 		if strings.HasPrefix(s.Key, "vcs.") || slices.Contains([]string{"GOOS", "GOARCH", "CGO_ENABLED"}, s.Key) {
 			main.Settings = append(main.Settings, property{"go:" + s.Key, s.Value})
 		}
 	}
-	goVersion := strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")
-	std := component{Type: "library", Ref: purl("std", goVersion), Name: "std", Version: goVersion,
-		PURL: purl("std", goVersion)}
+	std := module("library", "std", strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go"))
 	b := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{main}, Components: []component{std}}
 	all := dependency{Ref: main.Ref, On: []string{std.Ref}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		c := component{Type: "library", Ref: purl(m.Path, m.Version), Name: m.Path, Version: m.Version,
-			PURL: purl(m.Path, m.Version)}
+		c := module("library", m.Path, m.Version)
 		b.Components, all.On = append(b.Components, c), append(all.On, c.Ref)
 	}
 	b.Dependencies = []dependency{all}
@@ -306,9 +303,10 @@ func writeBill(t target, version string) error {
 	return os.WriteFile(t.file+".cdx.json", append(text, '\n'), 0o644)
 }
 
-// purl is the package URL of a Go module (package-url/purl-spec).
-func purl(module, version string) string {
-	return "pkg:golang/" + module + "@" + strings.ReplaceAll(version, "+", "%2B")
+// module is a Go module, by its package URL (package-url/purl-spec).
+func module(kind, path, version string) component {
+	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
+	return component{Type: kind, Ref: url, Name: path, Version: version, PURL: url}
 }
 
 // platform is an archive in a manifest of krew (krew.sigs.k8s.io/docs/developer-guide/plugin-manifest).

@@ -194,6 +194,7 @@ func notNull(s *jsonschema.Schema) {
 
 // known returns the values that a field can have, nil if that is open.
 func (g *generator) known(field string) []any {
+	var names []string
 	switch field {
 	case "Await.for":
 		return values(plan.Awaits())
@@ -202,25 +203,21 @@ func (g *generator) known(field string) []any {
 	case "Match.op":
 		return values(plan.Operators())
 	case "Fault.name":
-		var names []string
 		for _, f := range g.parts.Faults {
 			names = append(names, f.Name)
 		}
-		return values(names)
 	case "Workload.name":
-		var names []string
 		for _, w := range g.parts.Workloads {
 			names = append(names, w.Name)
 		}
-		return values(names)
 	case "Sign.check":
-		var names []string
 		for _, c := range g.parts.Checks {
 			names = append(names, c.Name)
 		}
-		return values(names)
+	default:
+		return nil
 	}
-	return nil
+	return values(names)
 }
 
 func values[T ~string](all []T) []any {

@@ -148,8 +148,9 @@ type Node interface {
 	// Exec runs a command to its end. It returns an error if the command could not be run or was stopped because ctx
 	// ended, and an *ExitError beside the Result if it exited non-zero.
 	Exec(ctx context.Context, cmd Command) (Result, error)
-	// Dial connects from inside the node's network namespace.
-	Dial(ctx context.Context, network, address string) (net.Conn, error)
+	// Dial connects over TCP, from inside the node's network namespace, to an address that is an IP and a port: nothing
+	// resolves names there.
+	Dial(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Rebooter is a node that can be rebooted.

@@ -130,7 +130,7 @@ func (n fileNode) Exec(_ context.Context, cmd clusters.Command) (clusters.Result
 	return clusters.Result{}, &clusters.ExitError{Node: n.name, Argv: cmd.Argv, ExitCode: 1}
 }
 
-func (n fileNode) Dial(context.Context, string, string) (net.Conn, error) { return nil, io.EOF }
+func (n fileNode) Dial(context.Context, string) (net.Conn, error) { return nil, io.EOF }
 
 func (n fileNode) set(state string) error { return os.WriteFile(n.path, []byte(state), 0o600) }
 

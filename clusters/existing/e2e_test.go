@@ -212,7 +212,7 @@ func conformance(t *testing.T, controlPlane, n *node, want string) {
 	}
 	addrs, err := controlPlane.Addresses(ctx)
 	must(t, err)
-	conn, err := n.Dial(ctx, "tcp", netip.AddrPortFrom(addrs[0], 10250).String()) // The kubelet's.
+	conn, err := n.Dial(ctx, netip.AddrPortFrom(addrs[0], 10250).String()) // The kubelet's.
 	must(t, err)
 	_, err = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n") // Without TLS: a server says so and hangs up.
 	must(t, err)
@@ -221,7 +221,7 @@ func conformance(t *testing.T, controlPlane, n *node, want string) {
 		t.Errorf("the kubelet says %q, %v", text, err)
 	}
 	must(t, conn.Close())
-	if _, err := n.Dial(ctx, "tcp", netip.AddrPortFrom(addrs[0], 1).String()); err == nil ||
+	if _, err := n.Dial(ctx, netip.AddrPortFrom(addrs[0], 1).String()); err == nil ||
 		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("dial a closed port = %v", err)
 	}

@@ -340,7 +340,7 @@ func (n *node) through(ctx context.Context, other *node) (net.Conn, error) {
 			return nil, fmt.Errorf("through node %q: %w", other.name, errors.Join(err, podErr))
 		}
 	}
-	if err := link.Dial(ctx, conn, "tcp", address); err != nil {
+	if err := link.Dial(ctx, conn, address); err != nil {
 		return nil, fmt.Errorf("through node %q: %w", other.name, err)
 	}
 	return n.secure(ctx, conn)
@@ -539,21 +539,18 @@ func (n *node) EndFault(ctx context.Context, owner string) error {
 }
 
 // Dial connects over TCP from the node to an address that is an IP and a port: nothing resolves names there.
-func (n *node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (n *node) Dial(ctx context.Context, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
-		return nil, fmt.Errorf("dial %s %s from node %q: %w", network, address, n.name, err)
+		return nil, fmt.Errorf("dial tcp %s from node %q: %w", address, n.name, err)
 	}
 	if _, err := netip.ParseAddrPort(address); err != nil {
 		return fail(fmt.Errorf("want an IP address and a port: %w", err))
-	}
-	if !slices.Contains([]string{"tcp", "tcp4", "tcp6"}, network) {
-		return fail(errors.New("want tcp"))
 	}
 	conn, err := n.connect(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	if err := link.Dial(ctx, conn, network, address); err != nil {
+	if err := link.Dial(ctx, conn, address); err != nil {
 		return fail(err)
 	}
 	return conn, nil

@@ -101,7 +101,7 @@ func TestTranscriptGolden(t *testing.T) {
 	must(t, w.Reboot(ctx, 2*time.Second))
 	must(t, w.Pause(ctx))
 	must(t, w.Unpause(ctx))
-	if _, err := w.Dial(ctx, "tcp", "[fc00::2]:6443"); !errors.Is(err, unix.ECONNREFUSED) {
+	if _, err := w.Dial(ctx, "[fc00::2]:6443"); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("dial: %v, want refused", err)
 	}
 	want, err := os.ReadFile("testdata/transcript.golden")

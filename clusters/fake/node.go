@@ -134,12 +134,12 @@ func (n *Node) scripted(list *[]*script, argv []string) (Reply, string, bool) {
 }
 
 // Dial records the connection and refuses it.
-func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	what := fmt.Sprintf("dial %s %s from node %q", network, address, n.name)
+func (n *Node) Dial(ctx context.Context, address string) (net.Conn, error) {
+	what := fmt.Sprintf("dial tcp %s from node %q", address, n.name)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	before, after := n.transcript.record(Act{n.name, "dial", []string{network, address}, ""})
+	before, after := n.transcript.record(Act{n.name, "dial", []string{"tcp", address}, ""})
 	if err := cmp.Or(before, after); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

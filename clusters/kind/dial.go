@@ -20,54 +20,34 @@ import (
 // not root.
 var errNoNetns = errors.New("network namespace not within reach")
 
-// Dial connects from inside the node's network namespace to an address that is an IP and a port: nothing resolves names
-// here. Network is "tcp" or "udp", or one of them with "4" or "6".
+// Dial connects over TCP from inside the node's network namespace to an address that is an IP and a port: nothing
+// resolves names here.
 //
-// For root on the engine's machine the connection is a socket in the node's network namespace. Elsewhere TCP goes
+// For root on the engine's machine the connection is a socket in the node's network namespace. Elsewhere it goes
 // through socat in the node, by the engine's exec; then the end of one direction ends the other after socatLinger.
-func (n *node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (n *node) Dial(ctx context.Context, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
-		return nil, fmt.Errorf("dial %s %s from node %q: %w", network, address, n.name, err)
+		return nil, fmt.Errorf("dial tcp %s from node %q: %w", address, n.name, err)
 	}
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fail(fmt.Errorf("want an IP address and a port: %w", err))
 	}
-	family, err := withFamily(network, target.Addr())
-	if err != nil {
-		return fail(err)
-	}
 	if err := ctx.Err(); err != nil {
 		return fail(err)
 	}
-	conn, err := n.dialInNetns(ctx, family, target)
+	conn, err := n.dialInNetns(ctx, target)
 	if err == nil {
 		return conn, nil
 	}
-	if !errors.Is(err, errNoNetns) || family[:3] != "tcp" {
+	if !errors.Is(err, errNoNetns) {
 		return fail(err)
 	}
-	socat, err := n.dialSocat(ctx, family, target)
+	socat, err := n.dialSocat(ctx, target)
 	if err != nil {
 		return fail(err)
 	}
 	return socat, nil
-}
-
-// withFamily adds the address's family to the network, so that this process's resolver takes no part.
-func withFamily(network string, addr netip.Addr) (string, error) {
-	family := "6"
-	if addr.Unmap().Is4() {
-		family = "4"
-	}
-	switch network {
-	case "tcp", "udp":
-		return network + family, nil
-	case "tcp" + family, "udp" + family:
-		return network, nil
-	default:
-		return "", fmt.Errorf("network %q does not fit the address; want tcp or udp", network)
-	}
 }
 
 // netnsCache remembers a node's first process, whose network namespace is the node's: asking the engine costs more than
@@ -80,7 +60,7 @@ type netnsCache struct {
 
 // dialInNetns connects with a socket in the node's network namespace. The error wraps errNoNetns if it cannot be
 // entered.
-func (n *node) dialInNetns(ctx context.Context, network string, target netip.AddrPort) (net.Conn, error) {
+func (n *node) dialInNetns(ctx context.Context, target netip.AddrPort) (net.Conn, error) {
 	ns, err := n.openNetns(ctx)
 	if err != nil {
 		return nil, err
@@ -89,7 +69,7 @@ func (n *node) dialInNetns(ctx context.Context, network string, target netip.Add
 	var conn net.Conn
 	enter := func() error { return linux.Setns(int(ns.Fd()), linux.NewNetworkNS) }
 	err = inNetns(enter, func() (err error) { // Bounded by ctx, in the dialer.
-		conn, err = (&net.Dialer{}).DialContext(ctx, network, target.String())
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", target.String())
 		return err
 	})
 	return conn, err

@@ -192,16 +192,16 @@ func connections(t *testing.T, controlPlane clusters.Node, n *node) {
 	}
 	for _, addr := range addrs {
 		begun := time.Now()
-		conn, err := n.Dial(ctx, "tcp", apiServer(addr))
+		conn, err := n.Dial(ctx, apiServer(addr))
 		must(t, err)
 		t.Logf("dial %s as %T: %s", conn.RemoteAddr(), conn, time.Since(begun).Round(time.Microsecond))
 		must(t, conn.Close())
 		begun = time.Now()
-		socat, err := n.dialSocat(ctx, map[bool]string{true: "tcp4", false: "tcp6"}[addr.Is4()], apiServerPort(addr))
+		socat, err := n.dialSocat(ctx, apiServerPort(addr))
 		must(t, err)
 		t.Logf("dial %s as %T: %s", socat.RemoteAddr(), socat, time.Since(begun).Round(time.Microsecond))
 		must(t, socat.Close())
-		if _, err := n.Dial(ctx, "tcp", refused(addr)); err == nil || !strings.Contains(err.Error(), "refused") {
+		if _, err := n.Dial(ctx, refused(addr)); err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("dial a closed port = %v", err)
 		}
 	}

@@ -186,7 +186,7 @@ func (r readiness) pods(ctx context.Context, selector string) (*corev1.PodList, 
 func (r readiness) dnsAnswers(ctx context.Context, n *node, servers []string, want netip.Addr) error {
 	for _, server := range servers {
 		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return n.Dial(ctx, "tcp", server)
+			return n.Dial(ctx, server)
 		}}
 		condition := fmt.Sprintf("DNS at %s to answer node %q", server, n.name)
 		err := r.wait(ctx, condition, func(ctx context.Context) (bool, string, error) {

@@ -50,13 +50,17 @@ type socatConn struct {
 }
 
 // dialSocat starts socat in the node and waits until it says that it is connected.
-func (n *node) dialSocat(ctx context.Context, network string, target netip.AddrPort) (*socatConn, error) {
+func (n *node) dialSocat(ctx context.Context, target netip.AddrPort) (*socatConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectBound)
 	defer cancel()
+	network := "TCP6"
+	if target.Addr().Unmap().Is4() {
+		network = "TCP4"
+	}
 	// The notices of level 2 tell that the connection stands. Nothing in an address and a port needs quoting.
 	args := []string{
 		"exec", "--interactive", "--env", execMark + "=" + rand.Text(), n.name, "socat", "-d", "-d", "-t", socatLinger,
-		"STDIO", fmt.Sprintf("%s:%s,connect-timeout=%d", strings.ToUpper(network), target, int(connectBound.Seconds())),
+		"STDIO", fmt.Sprintf("%s:%s,connect-timeout=%d", network, target, int(connectBound.Seconds())),
 	}
 	c, connected, err := startPaired(n.engine.command(context.WithoutCancel(ctx), args...))
 	if err != nil {

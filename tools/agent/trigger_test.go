@@ -28,7 +28,7 @@ type ownNode struct{ calls string }
 func (ownNode) Name() string                                    { return "here" }
 func (ownNode) Role() clusters.Role                             { return clusters.RoleWorker }
 func (ownNode) Addresses(context.Context) ([]netip.Addr, error) { return nil, errors.ErrUnsupported }
-func (ownNode) Dial(context.Context, string, string) (net.Conn, error) {
+func (ownNode) Dial(context.Context, string) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }
 func (h ownNode) Exec(ctx context.Context, c clusters.Command) (clusters.Result, error) {

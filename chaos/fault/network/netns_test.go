@@ -122,7 +122,7 @@ func (s *space) Role() clusters.Role { return s.role }
 
 func (s *space) Addresses(context.Context) ([]netip.Addr, error) { return s.ips, nil }
 
-func (s *space) Dial(context.Context, string, string) (net.Conn, error) {
+func (s *space) Dial(context.Context, string) (net.Conn, error) {
 	return nil, errors.New("nobody dials here")
 }
 

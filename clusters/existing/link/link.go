@@ -227,9 +227,9 @@ func feed(out *frames, stdin io.Reader, taken, ended <-chan struct{}) error {
 	}
 }
 
-// Dial turns conn into a connection from the agent to an address. It closes conn if it fails.
-func Dial(ctx context.Context, conn net.Conn, network, address string) error {
-	if err := once(ctx, conn, request{Op: opDial, Network: network, Address: address}); err != nil {
+// Dial turns conn into a TCP connection from the agent to an address. It closes conn if it fails.
+func Dial(ctx context.Context, conn net.Conn, address string) error {
+	if err := once(ctx, conn, request{Op: opDial, Network: "tcp", Address: address}); err != nil {
 		return errors.Join(err, conn.Close())
 	}
 	return nil

@@ -179,7 +179,7 @@ func TestDial(t *testing.T) {
 		_ = conn.Close()
 	}()
 	conn := harness(t, address, authority)
-	must(t, Dial(t.Context(), conn, "tcp", far.Addr().String()))
+	must(t, Dial(t.Context(), conn, far.Addr().String()))
 	_, err = conn.Write([]byte("hello"))
 	must(t, err)
 	must(t, conn.(*tls.Conn).CloseWrite())
@@ -187,7 +187,7 @@ func TestDial(t *testing.T) {
 		t.Errorf("read %q, %v", text, err)
 	}
 	must(t, far.Close())
-	err = Dial(t.Context(), harness(t, address, authority), "tcp", far.Addr().String())
+	err = Dial(t.Context(), harness(t, address, authority), far.Addr().String())
 	if err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("dial a closed port = %v", err)
 	}

@@ -24,8 +24,8 @@ const (
 	kindEndBound = 90 * time.Second
 )
 
-// Create makes a cluster and returns when it is ready. The error for a name that is taken is an *ExistsError. After any
-// other error the cluster is gone, or the error says that it is not.
+// Create makes a cluster and returns when it is ready. A name that is taken is an error. After any other error the
+// cluster is gone, or the error says that it is not.
 //
 // Kind's Create takes no context, so it runs in a goroutine. When ctx ends, Create removes its containers, so that
 // kind's next step fails, waits at most kindEndBound for kind's end, and removes what kind made meanwhile.
@@ -40,7 +40,7 @@ func (p *Provider) Create(ctx context.Context, spec clusters.Spec) (clusters.Clu
 	if found, ok, err := p.find(ctx, spec.Name); err != nil {
 		return fail(err)
 	} else if ok {
-		return nil, &ExistsError{Found: found}
+		return fail(taken(found))
 	}
 	if err := os.MkdirAll(filepath.Dir(p.kubeconfig), 0o700); err != nil {
 		return fail(err)

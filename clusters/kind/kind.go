@@ -13,7 +13,7 @@
 // Docker gives a starting container the lowest free address of each family: a node gets its own back only if no lower
 // one is free. Start and Reboot therefore occupy all lower free addresses meanwhile, with idle containers that end by
 // themselves (addresses.go). If the addresses differ nevertheless, kind's entrypoint adapts the node's configuration
-// and the cluster goes on; but what a trial knows of addresses is wrong, so Start and Reboot return an *AddressError.
+// and the cluster goes on; but what a trial knows of addresses is wrong, so Start and Reboot return an error.
 // Podman and nerdctl hardly ever give an address twice: expect the error there.
 package kind
 
@@ -249,41 +249,26 @@ func (p *Provider) find(ctx context.Context, name string) (clusters.Owned, bool,
 	return owned(list)[0], true, nil
 }
 
-// ExistsError is the error of Create for a name that is taken.
-type ExistsError struct {
-	Found clusters.Owned
-}
-
-// Error names the owner of the cluster and what to do.
-func (e *ExistsError) Error() string {
-	if !e.Found.Ours {
-		return fmt.Sprintf("create cluster %q: there is one of that name that Seatrial did not make (%d nodes); "+
-			"choose another name", e.Found.Name, len(e.Found.Nodes))
+// taken names the owner of a cluster whose name Create was given, and what to do.
+func taken(found clusters.Owned) error {
+	if !found.Ours {
+		return fmt.Errorf("there is one of that name that Seatrial did not make (%d nodes); choose another name",
+			len(found.Nodes))
 	}
-	return fmt.Sprintf("create cluster %q: it was left over by run %q (%d nodes); remove it with: seatrial clean",
-		e.Found.Name, e.Found.RunID, len(e.Found.Nodes))
-}
-
-// ForeignError is the error of Delete for a cluster that Seatrial did not make.
-type ForeignError struct {
-	Found clusters.Owned
-}
-
-// Error names the cluster and the command that would delete it.
-func (e *ForeignError) Error() string {
-	return fmt.Sprintf("delete cluster %q: Seatrial did not make it; if it is to go: kind delete cluster --name %s",
-		e.Found.Name, e.Found.Name)
+	return fmt.Errorf("it was left over by run %q (%d nodes); remove it with: seatrial clean", found.RunID,
+		len(found.Nodes))
 }
 
 // Delete removes a cluster of ours, its entry in our kubeconfig, the loop devices that its nodes leave, and the
-// directory that they shared. A missing cluster is no error; the error for one that is not ours is a *ForeignError.
+// directory that they shared. A missing cluster is no error; one that is not ours is.
 func (p *Provider) Delete(ctx context.Context, name string) error {
 	found, ok, err := p.find(ctx, name)
 	if err != nil {
 		return fmt.Errorf("delete cluster %q: %w", name, err)
 	}
 	if ok && !found.Ours {
-		return &ForeignError{Found: found}
+		return fmt.Errorf("delete cluster %q: Seatrial did not make it; if it is to go: kind delete cluster --name %s",
+			name, name)
 	}
 	return p.remove(ctx, name)
 }

@@ -16,22 +16,10 @@ import (
 	"github.com/seatrial/seatrial/clusters"
 )
 
-// AddressError is the error for a node that came back with other addresses. It runs, and kind's entrypoint has adapted
-// its configuration; what others know of its addresses is wrong.
-type AddressError struct {
-	Node          string
-	Before, After []netip.Addr
-}
-
-// Error names the node and its addresses before and after.
-func (e *AddressError) Error() string {
-	return fmt.Sprintf("node %q came back with other addresses, before %v, now %v: "+
-		"another container took one while it was down", e.Node, e.Before, e.After)
-}
-
 // Reboot restarts the container with one command of the engine, which goes on if ctx ends or the harness dies: a node
 // is never left down by half a reboot. Nodes of one provider reboot one after the other. A paused node is thawed first,
-// a stopped one is started. The error is an *AddressError if the node is up with other addresses.
+// a stopped one is started. A node that comes back with other addresses is an error: it runs, and kind's entrypoint has
+// adapted its configuration, but what others know of its addresses is wrong.
 func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 	return n.comeBack(ctx, "reboot", func(c container) error {
 		if c.state() == clusters.StatePaused {
@@ -43,7 +31,7 @@ func (n *node) Reboot(ctx context.Context, grace time.Duration) error {
 	})
 }
 
-// Start starts a container if it is stopped. The error is an *AddressError if the node is up with other addresses.
+// Start starts a container if it is stopped. A node that comes back with other addresses is an error.
 func (n *node) Start(ctx context.Context) error {
 	state, err := n.State(ctx)
 	if err != nil {
@@ -92,7 +80,9 @@ func (n *node) comeBack(ctx context.Context, what string, do func(container) err
 	addrs := after.addresses()
 	for _, addr := range known {
 		if !slices.Contains(addrs, addr) {
-			return fail(errors.Join(&AddressError{Node: n.name, Before: known, After: addrs}, holdErr))
+			err := fmt.Errorf("node %q came back with other addresses, before %v, now %v: another container took one "+
+				"while it was down", n.name, known, addrs)
+			return fail(errors.Join(err, holdErr))
 		}
 	}
 	return nil

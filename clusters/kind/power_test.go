@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -86,18 +87,11 @@ func TestOtherAddressesAreAnError(t *testing.T) {
 	put(t, e, "ipv6", before[1])
 	put(t, e, "next-addresses", other[0]+" "+other[1])
 	n := aNode(e, "n")
-	want := AddressError{Node: "n",
-		Before: []netip.Addr{netip.MustParseAddr(before[0]), netip.MustParseAddr(before[1])},
-		After:  []netip.Addr{netip.MustParseAddr(other[0]), netip.MustParseAddr(other[1])},
-	}
+	want := fmt.Sprintf(`node "n" came back with other addresses, before %v, now %v: `, before, other)
 	check := func(what string, err error) {
 		t.Helper()
-		var got *AddressError
-		if !errors.As(err, &got) {
-			t.Fatalf("%s = %v, want an AddressError", what, err)
-		}
-		if diff := cmp.Diff(want, *got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s = %v, want %s", what, err, want)
 		}
 	}
 	check("reboot", n.Reboot(ctx, 0))
@@ -158,10 +152,10 @@ func TestLowerAddressesAreHeld(t *testing.T) {
 	put(t, e, "refuse-run", "Error response from daemon: no such image")
 	must(t, n.Reboot(t.Context(), 0)) // It came back with its addresses all the same.
 	put(t, e, "next-addresses", strings.Join(other, " "))
-	var addrErr *AddressError
 	err := n.Reboot(t.Context(), 0)
-	if !errors.As(err, &addrErr) || !strings.Contains(err.Error(), "hold free addresses") {
-		t.Errorf("reboot = %v, want an AddressError and why nothing was held", err)
+	if err == nil || !strings.Contains(err.Error(), "other addresses") ||
+		!strings.Contains(err.Error(), "hold free addresses") {
+		t.Errorf("reboot = %v, want that the addresses are others and why nothing was held", err)
 	}
 }
 

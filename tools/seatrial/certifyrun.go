@@ -183,11 +183,7 @@ func (f *certifyFlags) upgrade(ctx context.Context) (audit.Upgrade, error) {
 		return audit.Upgrade{}, err
 	}
 	if access.given() {
-		config, err := clientConfig(access.kubeconfig, access.context)
-		if err != nil {
-			return audit.Upgrade{}, err
-		}
-		r, err := reader.Open(ctx, config)
+		r, _, _, err := access.read(ctx, "audit", io.Discard)
 		if err != nil {
 			return audit.Upgrade{}, err
 		}

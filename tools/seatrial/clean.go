@@ -73,9 +73,9 @@ func quiet(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// maker finds the engine, without making one, and returns what lists and deletes clusters. Where no engine runs, there
-// is nothing of ours.
-func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
+// provider finds the engine, without making one, and returns what lists and deletes clusters. Where no engine runs,
+// there is nothing of ours.
+func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, error) {
 	found, err := offline.Tool{Progress: out, Log: quiet(out)}.FindEngine(ctx)
 	var none *offline.NotFoundError
 	switch {
@@ -88,14 +88,7 @@ func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 		return nil, false, err
 	}
 	p, err := trial.NewProvider(found.Path, quiet(out))
-	if err != nil {
-		return nil, false, err
-	}
-	m, ok := p.(clusters.Maker)
-	if !ok {
-		say(out, "provider %s makes no clusters: there is none of ours", p.Name())
-	}
-	return m, ok, nil
+	return p, err == nil, err
 }
 
 // deleteClusters deletes Seatrial's clusters, or only the named one. It returns how many it found, and the deleted.
@@ -103,7 +96,7 @@ func deleteClusters(
 	ctx context.Context, one string, force bool, out io.Writer,
 ) (found int, deleted []string, err error) {
 	deleted = []string{} // For JSON.
-	p, ok, err := maker(ctx, out)
+	p, ok, err := provider(ctx, out)
 	if !ok {
 		return 0, deleted, err
 	}

@@ -21,7 +21,7 @@ const maxChanges = 5
 // made the primary again in between.
 //
 // Two acknowledgements of one instance with one of another certainly between them show two writers, if the instance
-// was neither promoted nor seen read-only or silent in between. Spans that overlap claim nothing.
+// was not made the primary in between. Spans that overlap claim nothing.
 func OneWriter() Check {
 	return Check{
 		Name:    "one-writer",
@@ -117,17 +117,20 @@ func judgeOneWriter(r *ruling) {
 	}
 }
 
-// stepped reports whether an instance was made the primary, or was seen read-only or silent, within a time: then it may
-// have been replaced and have come back.
+// toldLate is longer than it takes until our promoter has told that it made an instance the primary.
+const toldLate = 10 * time.Second
+
+// stepped reports whether an instance was made the primary within a time. Where not only our promoter decides that, it
+// may have been replaced and have come back if it was seen read-only.
 func (r *ruling) stepped(instance string, from, to history.Time) bool {
-	within := history.Between(from, to)
+	work := r.trial.Plan.Workload
+	ours := work.External == nil && !work.GroupReplication()
 	return slices.ContainsFunc(r.world.Of(history.KindMember, history.KindPromotion), func(e *history.Event) bool {
-		if !e.Span.PossiblyOverlaps(within) {
-			return false
-		}
 		if p := e.Promotion; p != nil {
-			return p.Instance == instance && p.Act == history.ActOpen
+			return p.Instance == instance && p.Act == history.ActOpen &&
+				e.Span.PossiblyOverlaps(history.Between(from, to.Add(toldLate)))
 		}
-		return e.Member.Instance == instance && e.Member.Error == "" && !e.Member.Writable
+		return !ours && e.Member.Instance == instance && e.Member.Error == "" && !e.Member.Writable &&
+			e.Span.PossiblyOverlaps(history.Between(from, to))
 	})
 }

@@ -200,16 +200,25 @@ func (t *statusJudge) numbers(st *world.StatefulSet, fresh bool) {
 		return // Its pods may be a predecessor's, orphaned or not recorded.
 	}
 	low, high := t.last(), t.last()
-	updated, labelled := t.updated(st)
-	fewest, most := updated, updated
+	names := [...]string{c.UpdateRevision, c.CurrentRevision}
+	var at, fewest, most [len(names)]int32
+	var labelled [len(names)]bool
+	for i, name := range names {
+		at[i], labelled[i] = t.at(name)
+		fewest[i], most[i] = at[i], at[i]
+	}
 	for _, a := range slices.Backward(t.tallies) {
 		low.replicas, low.ready = min(low.replicas, a.replicas), min(low.ready, a.ready)
 		high.replicas, high.ready = max(high.replicas, a.replicas), max(high.ready, a.ready)
-		fewest, most = min(fewest, updated), max(most, updated)
+		for i := range names {
+			fewest[i], most[i] = min(fewest[i], at[i]), max(most[i], at[i])
+		}
 		if a.to == nil || a.to.Event.Span.NotAfter < since {
 			break
 		}
-		updated += counted(a.from, c.UpdateRevision) - counted(a.to, c.UpdateRevision)
+		for i, name := range names {
+			at[i] += counted(a.from, name) - counted(a.to, name)
+		}
 	}
 	switch {
 	case c.Replicas < low.replicas || c.Replicas > high.replicas:
@@ -219,21 +228,24 @@ func (t *statusJudge) numbers(st *world.StatefulSet, fresh bool) {
 	case c.AvailableReplicas > high.ready || st.Spec.Demand.MinReady == 0 && c.AvailableReplicas < low.ready:
 		t.wrongNumber(st, "availableReplicas is %d, and %s were Ready", c.AvailableReplicas,
 			between(low.ready, high.ready))
-	case labelled && (c.UpdatedReplicas < fewest || c.UpdatedReplicas > most):
-		t.wrongNumber(st, "updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, between(fewest, most),
+	case labelled[0] && (c.UpdatedReplicas < fewest[0] || c.UpdatedReplicas > most[0]):
+		t.wrongNumber(st, "updatedReplicas is %d, and %s were at %s", c.UpdatedReplicas, between(fewest[0], most[0]),
 			c.UpdateRevision)
+	case labelled[1] && (c.CurrentReplicas < fewest[1] || c.CurrentReplicas > most[1]):
+		t.wrongNumber(st, "currentReplicas is %d, and %s were at %s", c.CurrentReplicas, between(fewest[1], most[1]),
+			c.CurrentRevision)
 	case st.Spec.Demand.MinReady > 0:
 		t.available(st, high.ready)
 	}
 }
 
-// updated returns how many pods are at the update revision now, false if not every pod has a revision label.
-func (t *statusJudge) updated(st *world.StatefulSet) (n int32, labelled bool) {
-	labelled = st.Status.UpdateRevision != ""
+// at returns how many pods are at a revision now, false if not every pod has a revision label.
+func (t *statusJudge) at(revision string) (n int32, labelled bool) {
+	labelled = revision != ""
 	for _, p := range t.now {
 		if !p.Deleted() {
 			labelled = labelled && p.Revision != ""
-			n += one(!p.Deleting() && p.Revision == st.Status.UpdateRevision)
+			n += counted(p, revision)
 		}
 	}
 	return n, labelled
@@ -293,7 +305,8 @@ func (t *statusJudge) mismatch() string {
 		return ""
 	}
 	last, c, wanted := t.last(), st.Status, st.Spec.Demand.Replicas
-	updated, labelled := t.updated(st)
+	updated, labelled := t.at(c.UpdateRevision)
+	current, named := t.at(c.CurrentRevision)
 	switch {
 	case c.ObservedGeneration < st.Meta.Generation:
 		return fmt.Sprintf("observedGeneration is %d, and the generation %d", c.ObservedGeneration, st.Meta.Generation)
@@ -313,6 +326,8 @@ func (t *statusJudge) mismatch() string {
 		int(updated) == wanted && int(last.ready) == wanted && int(last.replicas) == wanted:
 		return fmt.Sprintf("currentRevision is %s, and all %d pods are Ready at %s", c.CurrentRevision, updated,
 			c.UpdateRevision)
+	case named && c.CurrentReplicas != current:
+		return fmt.Sprintf("currentReplicas is %d, and %d are at %s", c.CurrentReplicas, current, c.CurrentRevision)
 	}
 	return ""
 }

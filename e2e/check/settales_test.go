@@ -3,6 +3,7 @@ package check_test
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -525,6 +526,12 @@ func statusTales() []tale {
 		{"as it was", name, plain, check.Pass, ""},
 		{"one Ready too many", name, but(plain, edit(status(`"readyReplicas":2`), rewrite(`"readyReplicas":2`,
 			`"readyReplicas":3`))), check.Fail, "readyReplicas is 3, and 1 to 2 were Ready"},
+		{"one too many at the current revision", name, but(plain, edit(status(`"currentReplicas":2`),
+			rewrite(`"currentReplicas":2`, `"currentReplicas":3`))), check.Fail, "currentReplicas is 3, and 1 to 2 were " +
+			"at web-v1"},
+		{"none at the current revision, for long", name, but(three(spec{}, func(w *web) { w.Unready(1).Wait(60) }),
+			editAll(status(`"currentReplicas":3`), rewrite(`"currentReplicas":3`, `"currentReplicas":0`))), check.Fail,
+			"to +86.500 s: currentReplicas is 0, and 3 are at web-v1"},
 		{"one too few", name, but(plain, edit(status(`"replicas":3,"updateRevision`),
 			rewrite(`"replicas":3,"updateRevision`,
 				`"replicas":1,"updateRevision`))), check.Fail, "replicas is 1, and there were 2 to 3"},
@@ -552,8 +559,11 @@ func statusTales() []tale {
 		}), editAll(status(`"currentRevision":"web-v2"`), rewrite(`"currentRevision":"web-v2"`,
 			`"currentRevision":"web-v1"`))), check.Fail, "currentRevision is web-v1, and all 3 pods are Ready at"},
 		{"replaced by hand before it was watched", name, but(three(spec{OnDelete: true}, func(w *web) { w.Wait(60) }),
-			editAll(status(`"currentRevision":"web-v1"`), rewrite(`"currentRevision":"web-v1"`,
-				`"currentRevision":"web-v0"`))), check.Pass, ""},
+			editAll(status(`"currentRevision":"web-v1"`), func(e *history.Event) {
+				rewrite(`"currentRevision":"web-v1"`, `"currentRevision":"web-v0"`)(e)
+				e.Object.Raw = regexp.MustCompile(`"currentReplicas":\d`).ReplaceAll(e.Object.Raw,
+					[]byte(`"currentReplicas":0`))
+			})), check.Pass, ""},
 		{"replaced by hand", name, byHand, check.Pass, ""},
 		{"replaced by hand, and never the current revision", name, but(byHand,
 			editAll(status(`"currentRevision":"web-v2"`), rewrite(`"currentRevision":"web-v2"`,

@@ -199,7 +199,7 @@ func labels(e history.Event) []label {
 		{"unready", `"status":"True","type":"Ready"`, `"status":"False","type":"Ready"`, nil},
 	}
 	for n := range 4 {
-		for _, field := range []string{"readyReplicas", "replicas", "updatedReplicas"} {
+		for _, field := range []string{"readyReplicas", "replicas", "updatedReplicas", "currentReplicas"} {
 			all = append(all, label{"another number of " + field, fmt.Sprintf(`"%s":%d`, field, n),
 				fmt.Sprintf(`"%s":%d`, field, n+1), nil})
 		}
@@ -251,7 +251,7 @@ func meant(events []history.Event, i int, mutant history.Event) bool {
 			events[i].Span.NotBefore.Sub(other.Span.NotAfter) > statusLag {
 			continue
 		}
-		for _, field := range []string{"s.replicas", "s.ready", "s.updated"} {
+		for _, field := range []string{"s.replicas", "s.ready", "s.updated", "s.current"} {
 			if says(mutant)[field] != says(events[i])[field] && says(other)[field] == says(mutant)[field] {
 				return true
 			}
@@ -357,7 +357,7 @@ func says(e history.Event) map[string]string {
 		out["status"] = fmt.Sprint(s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.CurrentReplicas,
 			s.UpdatedReplicas)
 		out["s.replicas"], out["s.ready"] = fmt.Sprint(s.Replicas), fmt.Sprint(s.ReadyReplicas)
-		out["s.updated"] = fmt.Sprint(s.UpdatedReplicas)
+		out["s.updated"], out["s.current"] = fmt.Sprint(s.UpdatedReplicas), fmt.Sprint(s.CurrentReplicas)
 		out["generation"] = fmt.Sprint(raw.Metadata.Generation, s.ObservedGeneration)
 	}
 	for _, c := range raw.Status.Conditions {

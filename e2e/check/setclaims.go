@@ -103,8 +103,8 @@ func (j *setJudge) deletedByPolicy(c *world.Claim, ordinal int) {
 		"%s.", c.Name(), j.when(c.Event), why)
 }
 
-// ownerGone reports whether the claim's owner had been deleted while the policy said that the claim goes with it. The
-// garbage collector may delete such a claim late.
+// ownerGone reports whether the claim's owner had been deleted while the policy said that the claim goes with it; of a
+// pod it does only once its ordinal is not wanted. The garbage collector may delete such a claim late.
 func (j *setJudge) ownerGone(c *world.Claim) bool {
 	for _, st := range j.set.Versions {
 		if st.Deleted() && st.Spec.Demand.DeleteDeleted && st.Version < c.Version && owns(st.UID(), c.Meta) {
@@ -115,7 +115,10 @@ func (j *setJudge) ownerGone(c *world.Claim) bool {
 		if l.End == nil || l.End.Version > c.Version || !owns(l.UID, c.Meta) {
 			continue
 		}
-		if st := j.set.At(l.End.Version); st != nil && st.Spec.Demand.DeleteScaled {
+		during := j.set.Around(l.End.Version, l.First.Event.Span.NotBefore)
+		if slices.ContainsFunc(during, func(st *world.StatefulSet) bool {
+			return st.Spec.Demand.DeleteScaled && !st.Spec.Demand.Wants(l.Ordinal)
+		}) {
 			return true
 		}
 	}

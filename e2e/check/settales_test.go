@@ -352,6 +352,10 @@ func claimTales() []tale {
 		{"deleted late by the garbage collector", name, scaled(goes, func(w *web, uid string) {
 			w.Change(replicas(3)).ClaimEnds(changed, 2, uid).ClaimEnds(gone, 2, uid).Up(2)
 		}), check.Pass, ""},
+		{"deleted with its pod, which is wanted", name, three(goes, func(w *web) {
+			uid := podUID(w, 1)
+			w.Ask(1).Gone(1).ClaimEnds(changed, 1, uid).ClaimEnds(gone, 1, uid)
+		}), check.Fail, "although its pod's ordinal is wanted (3 replicas from 0 on)"},
 		{"a claim nobody saw", name, but(three(spec{}, nil), drop(func(e *history.Event) bool {
 			return e.Kind == history.KindObject && e.Object.Name == "data-web-1"
 		})), check.Unknown, "claim data-web-1 of pod web-1 was never seen"},
@@ -527,8 +531,8 @@ func statusTales() []tale {
 		{"one Ready too many", name, but(plain, edit(status(`"readyReplicas":2`), rewrite(`"readyReplicas":2`,
 			`"readyReplicas":3`))), check.Fail, "readyReplicas is 3, and 1 to 2 were Ready"},
 		{"one too many at the current revision", name, but(plain, edit(status(`"currentReplicas":2`),
-			rewrite(`"currentReplicas":2`, `"currentReplicas":3`))), check.Fail, "currentReplicas is 3, and 1 to 2 were " +
-			"at web-v1"},
+			rewrite(`"currentReplicas":2`, `"currentReplicas":3`))), check.Fail,
+			"currentReplicas is 3, and 1 to 2 were at web-v1"},
 		{"none at the current revision, for long", name, but(three(spec{}, func(w *web) { w.Unready(1).Wait(60) }),
 			editAll(status(`"currentReplicas":3`), rewrite(`"currentReplicas":3`, `"currentReplicas":0`))), check.Fail,
 			"to +86.500 s: currentReplicas is 0, and 3 are at web-v1"},

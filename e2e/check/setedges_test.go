@@ -443,3 +443,23 @@ func TestTooManyRevisionsBeforeTheEnd(t *testing.T) {
 	expect(t, kept(100, true), check.Fail, "keeps 3 old revisions, and revisionHistoryLimit is 1")
 	expect(t, kept(2, false), check.Pass, "")
 }
+
+// Somebody ends a pod while a step of the plan deletes the one of an ordinal.
+func TestEndedWhileThePlanDeletes(t *testing.T) {
+	for ordinal, want := range map[int]check.Verdict{1: check.Pass, 2: check.Unknown} {
+		w := historytest.Web(spec{Replicas: 3, OnDelete: true})
+		w.Up(0, 1, 2).Change(image("v2"))
+		from := w.Now
+		w.Ask(1).Gone(1).Up(1).Phase(history.PhaseStep, 3, from-0.1, from+5)
+		h := planned(w, 5, func(p *plan.Plan) {
+			p.Workload.UpdateStrategy = plan.StrategyOnDelete
+			p.Steps = append(p.Steps, plan.Step{Do: plan.ActionUpdate, Update: &plan.Update{Revision: "v2"}},
+				plan.Step{Do: plan.ActionDeletePod, Ordinal: &ordinal})
+		})
+		says := ""
+		if want == check.Unknown {
+			says = "pod web-1 was ended at"
+		}
+		expect(t, result(t, h, "set-on-delete"), want, says)
+	}
+}

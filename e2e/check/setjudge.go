@@ -164,7 +164,7 @@ func (j *setJudge) readHurts() {
 func (j *setJudge) well(span history.Span) []history.Span { return world.Holes(span, j.hurts, nil) }
 
 // explained reports whether something other than the StatefulSet is known to have ended the pod: it had failed or was
-// evicted, its node was lost, a fault was active on it or on its node, or a step of the plan deletes pods.
+// evicted, its node was lost, a fault was active on it or on its node, or a step of the plan deletes it.
 func (j *setJudge) explained(p *world.PodState) bool {
 	if p.Status.Disrupted || p.Status.Over {
 		return true
@@ -172,11 +172,14 @@ func (j *setJudge) explained(p *world.PodState) bool {
 	if n := j.objects.Nodes.Latest(p.Spec.NodeName); n != nil && n.Deleted() {
 		return true
 	}
-	return j.hits(p, func(l world.Fault) bool {
-		return l.Node != "" && l.Node == p.Spec.NodeName ||
-			l.Victim == p.Name()
-	}) || j.trial.Ends(p.Event.Span, []plan.Part{plan.PartPod, plan.PartClaim,
-		plan.PartObject}, plan.ActionDeletePod, plan.ActionDeleteSet, plan.ActionDeleteClaim)
+	its := func(l world.Fault) bool { return l.Node != "" && l.Node == p.Spec.NodeName || l.Victim == p.Name() }
+	return j.hits(p, its) || slices.ContainsFunc(j.trial.Plan.AllSteps(), func(st plan.Step) bool {
+		ends := st.Do == plan.ActionDeleteSet ||
+			slices.ContainsFunc(j.trial.Faults, func(l world.Fault) bool { return l.Step == st.N && its(l) }) ||
+			(st.Do == plan.ActionDeletePod || st.Do == plan.ActionDeleteClaim) &&
+				st.Ordinal != nil && *st.Ordinal == p.Life.Ordinal
+		return ends && j.trial.Ran(st.N, p.Event.Span)
+	})
 }
 
 // hits reports whether a fault of some kind was active when a state of a pod was stored.

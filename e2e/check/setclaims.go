@@ -157,8 +157,10 @@ func (j *setJudge) reclaimed(c *world.Claim) {
 	}
 	deletes := policy.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 	touched := func(e *history.Event) bool {
-		return j.trial.Ends(e.Span, []plan.Part{plan.PartVolume}) ||
-			j.trial.Ends(history.Between(c.Event.Span.NotBefore, e.Span.NotAfter), nil, plan.ActionRecycle)
+		return slices.ContainsFunc(j.trial.Plan.AllSteps(), func(st plan.Step) bool {
+			return st.Do == plan.ActionRecycle &&
+				j.trial.Ran(st.N, history.Between(c.Event.Span.NotBefore, e.Span.NotAfter))
+		})
 	}
 	j.evidence++
 	var end *world.Volume

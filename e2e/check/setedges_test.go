@@ -393,6 +393,29 @@ func TestReclaimedAroundAFault(t *testing.T) {
 	expect(t, reclaimed("node-crash", 0, 200), check.Fail, "Volume pv-web-1 was still there")
 }
 
+// A volume that is to be retained is deleted after its claim was, while a fault fills the file system of another.
+func TestRetainedVolumeDeletedDuringAFault(t *testing.T) {
+	w := historytest.Web(spec{Replicas: 2, WhenScaled: "Delete"})
+	w.Up(0, 1)
+	uid := w.Pod(1).UID
+	w.Change(replicas(1)).Away(1).ClaimEnds(changed, 1, uid).ClaimEnds(gone, 1, uid)
+	w.Fault(2, "volume-full", "worker1", "web-0", historytest.FaultTimes{Intent: w.Now, Injected: w.Now,
+		InjectedEnd: w.Now, Confirmed: w.Now, Healed: w.Now + 40, HealedEnd: w.Now + 40, Over: w.Now + 40})
+	w.Phase(history.PhaseStep, 2, w.Now, w.Now+40)
+	w.Wait(10)
+	h := planned(w, 5, func(p *plan.Plan) {
+		stopsManager(p)
+		p.Steps[1].Fault.Name = "volume-full"
+	})
+	var end history.Event
+	edit(object("persistentvolumes", "pv-web-1", 2), func(e *history.Event) { end = *e })(h.Events)
+	o := *end.Object
+	o.Verb, o.ResourceVersion = gone, "99990"
+	end.Object, end.Span = &o, history.At(historytest.At(w.Now-5))
+	h.Events = append(h.Events, end)
+	expect(t, result(t, h, "set-claims"), check.Unknown, "volume pv-web-1, to be retained, was deleted at")
+}
+
 // A StatefulSet is scaled up in the last step, and its last pod is never made.
 func TestNeverMadeInTheEnd(t *testing.T) {
 	drops := drop(func(e *history.Event) bool {

@@ -239,21 +239,6 @@ func (s *Trial) HurtsControl(l Fault) bool {
 	return l.TakesControl() || l.Node != "" && s.IsControlPlane(l.Node)
 }
 
-// Ends reports whether a step of the plan that takes one of the parts, or is one of the actions, ran at some time in
-// span or ended less than CacheLag before it.
-func (s *Trial) Ends(span history.Span, parts []plan.Part, actions ...plan.Action) bool {
-	for _, st := range s.Plan.AllSteps() {
-		i := slices.IndexFunc(s.Faults, func(l Fault) bool { return l.Step == st.N })
-		if !slices.Contains(actions, st.Do) && (i < 0 || !s.Faults[i].takesAny(parts...)) {
-			continue
-		}
-		if s.Ran(st.N, span) {
-			return true
-		}
-	}
-	return false
-}
-
 // Ran reports whether a step ran at some time in span or ended less than CacheLag before it.
 func (s *Trial) Ran(n int, span history.Span) bool {
 	step := s.StepPhase(n)

@@ -156,7 +156,7 @@ func (r *ruling) promised(op world.Operation) (promised bool, why string) {
 	switch {
 	case on+off == 0, r.trial.Plan.Workload.External != nil && !r.semiSync():
 		return false, "whether it waited for replicas was never seen"
-	case on == 0 && off == int64(len(seen)):
+	case on == 0 && off == int64(len(seen)) && !unasked(seen[0], op):
 		return false, "" // It had fallen back.
 	case on == 0:
 		return false, "whether it waited for replicas then was not seen"

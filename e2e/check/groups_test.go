@@ -174,6 +174,12 @@ func TestGroups(t *testing.T) {
 			editAll(member("", "mysql-0"), func(e *history.Event) {
 				e.Member.Writable, e.Member.SemiSync = true, false
 			})), pass, ""},
+		{"semi-sync had fallen back long before", semi, "acknowledged", then(lose(5, "mysql-1"),
+			editAll(member("", "mysql-0"), func(e *history.Event) {
+				e.Member.Writable, e.Member.SemiSync = true, false
+			}), edit(member("", "mysql-0"), func(e *history.Event) {
+				e.Span = history.At(historytest.At(9))
+			})), unknown, "whether it waited for replicas then was not seen"},
 		{"commits went without a replica before", semi, "acknowledged", then(lose(5, "mysql-1"),
 			editAll(member("", "mysql-0"), func(e *history.Event) { e.Member.Unacked = 1 })), fail, "is lost"},
 		{"a commit went without a replica before it was fenced", semi, "acknowledged", then(lose(5, "mysql-1"),

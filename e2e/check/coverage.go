@@ -250,19 +250,10 @@ func (r *ruling) judgeObservers() {
 	type observer struct{ name, node string }
 	last := map[observer]history.Time{}
 	var order []observer
-	bySource := map[string][]observer{}
-	for i := range r.world.Events {
-		e := &r.world.Events[i]
-		if e.Kind != history.KindObserver || e.Observer == nil {
-			for _, o := range bySource[e.Source] {
-				last[o] = max(last[o], e.Span.NotAfter)
-			}
-			continue
-		}
+	for _, e := range r.world.Of(history.KindObserver) {
 		o := observer{e.Observer.Name, e.Observer.Node}
 		if _, known := last[o]; !known {
 			order = append(order, o)
-			bySource[e.Source] = append(bySource[e.Source], o)
 		}
 		last[o] = max(last[o], e.Span.NotAfter)
 	}

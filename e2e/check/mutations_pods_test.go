@@ -131,6 +131,9 @@ func coverageMutations() []mutation {
 		{"observer silent", "coverage",
 			drop(after(func(e *history.Event) bool { return e.Source == "ledger/worker" }, 58)),
 			unknown, "mounts of worker fell silent"},
+		{"one watch silent beside others", "coverage", drop(after(func(e *history.Event) bool {
+			return e.Kind == history.KindObserver && e.Observer.Name == "api/pods"
+		}, 50)), unknown, "the observer api/pods fell silent"},
 		{"no observers", "coverage", drop(kind(history.KindObserver)), unknown, "no observer"},
 	}
 }

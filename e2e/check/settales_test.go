@@ -532,7 +532,7 @@ func statusTales() []tale {
 			`"readyReplicas":3`))), check.Fail, "readyReplicas is 3, and 1 to 2 were Ready"},
 		{"one too many at the current revision", name, but(plain, edit(status(`"currentReplicas":2`),
 			rewrite(`"currentReplicas":2`, `"currentReplicas":3`))), check.Fail,
-			"currentReplicas is 3, and 1 to 2 were at web-v1"},
+			"currentReplicas is 3, and at most 2 were at web-v1"},
 		{"none at the current revision, for long", name, but(three(spec{}, func(w *web) { w.Unready(1).Wait(60) }),
 			editAll(status(`"currentReplicas":3`), rewrite(`"currentReplicas":3`, `"currentReplicas":0`))), check.Fail,
 			"to +86.500 s: currentReplicas is 0, and 3 are at web-v1"},

@@ -49,12 +49,16 @@ type Owned struct {
 	Nodes []string // Empty if only leftovers on the host exist; Delete removes them too.
 }
 
-// Provider makes, opens, lists and deletes clusters. All methods may be called again after a crash.
+// Provider opens clusters.
 type Provider interface {
-	// Kubeconfig returns the path of the file that tells how to reach each cluster.
-	Kubeconfig() string
+	Name() string
 	// Open returns a cluster that exists, or an error that wraps ErrNotFound.
 	Open(ctx context.Context, name string) (Cluster, error)
+}
+
+// Maker is a provider that also makes, lists and deletes clusters. All methods may be called again after a crash.
+type Maker interface {
+	Provider
 	// Create makes a cluster and returns when it is ready: nodes Ready, DNS answers, pods reach pods across nodes. If
 	// ctx ends, it deletes what it made before it returns.
 	Create(ctx context.Context, spec Spec) (Cluster, error)

@@ -44,12 +44,13 @@ func TestRealCluster(t *testing.T) {
 	hideEngines(t)
 
 	limits := link.Limits{Faults: []string{"test"}, Longest: time.Hour, Total: time.Hour}
-	opts := Options{Kubeconfig: kubeconfig, Log: log, Faults: limits, FaultControlPlane: true}
-	if _, err := Open(ctx, opts, "no-such-context"); !errors.Is(err, clusters.ErrNotFound) {
+	p, err := New(Options{Kubeconfig: kubeconfig, Log: log, Faults: limits, FaultControlPlane: true})
+	must(t, err)
+	if _, err := p.Open(ctx, "no-such-context"); !errors.Is(err, clusters.ErrNotFound) {
 		t.Errorf("open a context that is not there = %v", err)
 	}
 	begun := time.Now()
-	c, err := open(ctx, opts, "")
+	c, err := p.open(ctx, "")
 	must(t, err)
 	cleaned := false
 	t.Cleanup(func() {
@@ -120,16 +121,18 @@ func TestRealCluster(t *testing.T) {
 			t.Errorf("kubelet.log has %d bytes, %v", len(text), err)
 		}
 	})
-	cleaned = t.Run("close and clean", func(t *testing.T) { closeAndClean(t, opts, c) })
+	cleaned = t.Run("close and clean", func(t *testing.T) { closeAndClean(t, p, c) })
 	if image == "" {
 		return
 	}
 	t.Run("agent image", func(t *testing.T) {
 		var told bytes.Buffer
-		c, err := open(ctx, Options{
+		p, err := New(Options{
 			Kubeconfig: kubeconfig, AgentImage: image, NodeSelector: "kubernetes.io/hostname=" + worker.name,
 			Log: slog.New(slog.NewTextHandler(&told, nil)),
-		}, "")
+		})
+		must(t, err)
+		c, err := p.open(ctx, "")
 		must(t, err)
 		if out, err := clusters.Run(ctx, c.known()[0], "echo", "here"); err != nil || out != "here\n" {
 			t.Errorf("echo = %q, %v", out, err)
@@ -317,10 +320,10 @@ func awaitAPI(t *testing.T, c *Cluster) {
 
 // closeAndClean leaves one session behind, as a crash does. Clean removes it, and nothing is left on nodes or in the
 // API.
-func closeAndClean(t *testing.T, opts Options, left *Cluster) {
+func closeAndClean(t *testing.T, p *Provider, left *Cluster) {
 	ctx := t.Context()
-	must(t, Clean(ctx, opts, ""))
-	after, err := open(ctx, opts, "")
+	must(t, p.Clean(ctx, ""))
+	after, err := p.open(ctx, "")
 	must(t, err)
 	session := string(after.session)
 	for _, n := range after.known() {

@@ -55,20 +55,38 @@ type Options struct {
 	FaultControlPlane bool
 }
 
+// Provider opens existing clusters.
+type Provider struct {
+	opts Options
+}
+
+var _ clusters.Provider = (*Provider)(nil)
+
+// New returns a provider. It reads nothing yet.
+func New(opts Options) (*Provider, error) {
+	if opts.Log == nil {
+		return nil, errors.New("make provider existing: Options.Log is nil; pass a logger")
+	}
+	return &Provider{opts: opts}, nil
+}
+
+// Name returns "existing".
+func (p *Provider) Name() string { return "existing" }
+
 // Open opens the cluster of a context of the kubeconfig, by default the current one, and installs the agent on its
 // nodes. A node that cannot be reached is no error, unless all are: a command on it tries again. The caller closes the
 // cluster.
-func Open(ctx context.Context, opts Options, name string) (clusters.Closer, error) {
-	c, err := open(ctx, opts, name)
+func (p *Provider) Open(ctx context.Context, name string) (clusters.Cluster, error) {
+	c, err := p.open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func open(ctx context.Context, opts Options, name string) (*Cluster, error) {
+func (p *Provider) open(ctx context.Context, name string) (*Cluster, error) {
 	fail := func(err error) (*Cluster, error) { return nil, fmt.Errorf("open cluster %q: %w", name, err) }
-	name, kubeconfig, err := access(opts.Kubeconfig, name)
+	name, kubeconfig, err := access(p.opts.Kubeconfig, name)
 	if err != nil {
 		return fail(err)
 	}
@@ -81,7 +99,7 @@ func open(ctx context.Context, opts Options, name string) (*Cluster, error) {
 	if err != nil {
 		return fail(fmt.Errorf("make client: %w", err))
 	}
-	path, err := program.Agent().Find(ctx, opts.Log)
+	path, err := program.Agent().Find(ctx, p.opts.Log)
 	if err != nil {
 		return fail(err)
 	}
@@ -89,7 +107,7 @@ func open(ctx context.Context, opts Options, name string) (*Cluster, error) {
 	if err != nil {
 		return fail(fmt.Errorf("read agent: %w", err))
 	}
-	c, err := newCluster(name, kubeconfig, opts, binary)
+	c, err := newCluster(name, kubeconfig, p.opts, binary)
 	if err != nil {
 		return fail(err)
 	}
@@ -146,8 +164,8 @@ func ContextName(kubeconfig, name string) (string, error) {
 }
 
 // Clean removes what other sessions left in the cluster of a context, also those that still run.
-func Clean(ctx context.Context, opts Options, name string) error {
-	c, err := open(ctx, opts, name)
+func (p *Provider) Clean(ctx context.Context, name string) error {
+	c, err := p.open(ctx, name)
 	if err != nil {
 		return err
 	}

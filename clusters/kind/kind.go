@@ -72,7 +72,7 @@ type Provider struct {
 	lacksResource bool
 }
 
-var _ clusters.Provider = (*Provider)(nil)
+var _ clusters.Maker = (*Provider)(nil)
 
 // Definition is kind's line in the list of providers.
 func Definition() clusters.Definition {
@@ -90,6 +90,9 @@ func Definition() clusters.Definition {
 
 // New returns a provider for an engine. It runs nothing.
 func New(opts Options) (*Provider, error) {
+	if opts.Log == nil {
+		return nil, errors.New("make kind provider: Options.Log is nil; pass a logger")
+	}
 	eng, err := findEngine(opts.Engine)
 	if err != nil {
 		return nil, err
@@ -121,6 +124,9 @@ func New(opts Options) (*Provider, error) {
 		shared: sharedBeside(opts.KubeconfigPath), ready: waitReady, lacksResource: lacks,
 	}, nil
 }
+
+// Name returns "kind".
+func (p *Provider) Name() string { return "kind" }
 
 // Kubeconfig returns the path of the file that tells how to reach each cluster.
 func (p *Provider) Kubeconfig() string { return p.kubeconfig }

@@ -106,7 +106,8 @@ type Place struct {
 	Program string // Path of the seatrial program.
 
 	options    ClusterOptions
-	provider   clusters.Provider // Made the cluster, and Leave deletes it; nil if the cluster is not ours.
+	ours       bool           // Leave deletes the cluster.
+	maker      clusters.Maker // Nil if the cluster is not ours.
 	lock       *lock.Lock
 	images     offline.Images
 	agent      string            // Path of the agent's binary.
@@ -116,10 +117,10 @@ type Place struct {
 
 // Kubeconfig returns the path of the file that tells how to reach the cluster, "" for a cluster that was there before.
 func (p *Place) Kubeconfig() string {
-	if p.provider == nil {
-		return ""
+	if k, ok := p.maker.(interface{ Kubeconfig() string }); ok {
+		return k.Kubeconfig()
 	}
-	return p.provider.Kubeconfig()
+	return ""
 }
 
 // leaveBound is how long deleting a cluster may take.
@@ -179,7 +180,11 @@ func (p *Place) prepare(ctx context.Context) (err error) {
 
 // Exists reports whether there is a cluster of the name of m.
 func Exists(ctx context.Context, m ClusterOptions) (bool, error) {
-	_, err := m.open(ctx)
+	provider, err := m.provider()
+	if err != nil {
+		return false, err
+	}
+	_, err = provider.Open(ctx, m.ClusterName)
 	if errors.Is(err, clusters.ErrNotFound) {
 		return false, nil
 	}
@@ -188,8 +193,11 @@ func Exists(ctx context.Context, m ClusterOptions) (bool, error) {
 
 // open opens and locks a cluster that exists. If a cluster to reuse does not exist, p.Cluster stays nil.
 func (p *Place) open(ctx context.Context) error {
-	var err error
-	p.Cluster, err = p.options.open(ctx)
+	provider, err := p.options.provider()
+	if err != nil {
+		return err
+	}
+	p.Cluster, err = provider.Open(ctx, p.options.ClusterName)
 	if p.options.Access == nil && errors.Is(err, clusters.ErrNotFound) {
 		return nil
 	}
@@ -202,14 +210,19 @@ func (p *Place) open(ctx context.Context) error {
 // create makes and locks the cluster.
 func (p *Place) create(ctx context.Context) error {
 	m := p.options
-	provider, err := NewProvider(m.Engine, m.Log)
+	provider, err := m.provider()
 	if err != nil {
 		return err
+	}
+	maker, ok := provider.(clusters.Maker)
+	if !ok {
+		return fmt.Errorf("make cluster %q: provider %s makes none; name one that is there, and reuse it",
+			m.ClusterName, provider.Name())
 	}
 	begin := time.Now()
 	fmt.Fprintf(m.Progress, "making cluster %s: 1 control plane, %d workers (about 1m)\n",
 		m.ClusterName, m.Workers)
-	p.Cluster, err = provider.Create(ctx, clusters.Spec{
+	p.Cluster, err = maker.Create(ctx, clusters.Spec{
 		Name: m.ClusterName, Workers: m.Workers, NodeImage: p.images.Node,
 		KubernetesVersion: p.images.KubernetesVersion, RunID: NewRunID(begin),
 		Flags: m.flags(), Kubelet: m.Spec.Kubelet,
@@ -217,7 +230,7 @@ func (p *Place) create(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make cluster %q: %w", m.ClusterName, err)
 	}
-	p.provider = provider
+	p.maker, p.ours = maker, true
 	fmt.Fprintf(m.Progress, "cluster %s is ready after %.0f s\n", m.ClusterName, time.Since(begin).Seconds())
 	return p.hold(ctx)
 }
@@ -237,12 +250,12 @@ func (m ClusterOptions) flags() map[string]map[string]string {
 // Leave deletes the cluster if Prepare made it, and unlocks it. It ignores the end of ctx.
 func (p *Place) Leave(ctx context.Context) error {
 	released := p.Release(ctx)
-	if p.provider == nil {
+	if !p.ours {
 		return released
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveBound)
 	defer cancel()
-	if err := p.provider.Delete(ctx, p.options.ClusterName); err != nil {
+	if err := p.maker.Delete(ctx, p.options.ClusterName); err != nil {
 		return errors.Join(released, err)
 	}
 	if released != nil { // Its API server may be gone for good; with the cluster went the Lease.

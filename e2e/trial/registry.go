@@ -116,29 +116,29 @@ func Provider() clusters.Definition { return kind.Definition() }
 // Access says how an existing cluster is reached.
 type Access = existing.Options
 
-// open opens the cluster of m.
-func (m ClusterOptions) open(ctx context.Context) (clusters.Cluster, error) {
-	if m.Access == nil {
-		provider, err := NewProvider(m.Engine, m.Log)
-		if err != nil {
-			return nil, err
+// provider returns what opens the cluster of m.
+func (m ClusterOptions) provider() (clusters.Provider, error) {
+	if m.Access != nil {
+		access := *m.Access
+		access.Log = m.Log
+		scripts := []string{nodefacts.Script, nodelogs.Script}
+		if m.Tampers {
+			scripts = append(scripts, mysql.FlipScript)
 		}
-		return provider.Open(ctx, m.ClusterName)
+		for _, s := range scripts {
+			access.Faults.Scripts = append(access.Faults.Scripts, link.ScriptSum(s))
+		}
+		return existing.New(access)
 	}
-	access := *m.Access
-	access.Log = m.Log
-	scripts := []string{nodefacts.Script, nodelogs.Script}
-	if m.Tampers {
-		scripts = append(scripts, mysql.FlipScript)
-	}
-	for _, s := range scripts {
-		access.Faults.Scripts = append(access.Faults.Scripts, link.ScriptSum(s))
-	}
-	return existing.Open(ctx, access, m.ClusterName)
+	return NewProvider(m.Engine, m.Log)
 }
 
-// onExisting is what any existing cluster can do as far as is known, with a node hook or without.
-func onExisting(hooked bool) clusters.Capabilities { return existing.Capabilities(hooked) }
+// existingDefinition is what is known of every existing cluster, with a node hook or without.
+func existingDefinition(hooked bool) clusters.Definition {
+	return clusters.Definition{
+		Name: "existing", Capabilities: func() clusters.Capabilities { return existing.Capabilities(hooked) },
+	}
+}
 
 func hookedNode(program, name string) clusters.Node { return existing.HookedNode(program, name) }
 
@@ -146,6 +146,7 @@ func hookedNode(program, name string) clusters.Node { return existing.HookedNode
 // "if ..." or "no: ...".
 func RunsOn(d fault.Definition) [][2]string {
 	onKind, kernel := kind.OnAnyMachine()
+	onExisting := existing.Capabilities(true)
 	depends := map[string]string{}
 	for need, option := range kernel {
 		onKind.Can, depends[need] = append(onKind.Can, need), "if the kernel has "+option
@@ -163,7 +164,7 @@ func RunsOn(d fault.Definition) [][2]string {
 	}
 	maps.Copy(depends, also)
 	maps.Copy(onNodes, also)
-	return [][2]string{{"kind", runsOn(needs, onKind, depends)}, {"existing", runsOn(needs, onExisting(true), onNodes)}}
+	return [][2]string{{"kind", runsOn(needs, onKind, depends)}, {"existing", runsOn(needs, onExisting, onNodes)}}
 }
 
 // runsOn says whether clusters meet needs; depends are those that some of them meet.
@@ -184,12 +185,24 @@ func runsOn(needs []string, c clusters.Capabilities, depends map[string]string) 
 
 // OpenExisting opens the cluster of a context of a kubeconfig. The caller closes it.
 func OpenExisting(ctx context.Context, a Access, name string) (clusters.Closer, error) {
-	return existing.Open(ctx, a, name)
+	p, err := existing.New(a)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return c.(clusters.Closer), nil
 }
 
 // CleanExisting removes what harnesses left in the cluster of a context.
 func CleanExisting(ctx context.Context, a Access, name string) error {
-	return existing.Clean(ctx, a, name)
+	p, err := existing.New(a)
+	if err != nil {
+		return err
+	}
+	return p.Clean(ctx, name)
 }
 
 // ContextName returns the name of a context of a kubeconfig, the current one for an empty name.
@@ -197,7 +210,7 @@ func ContextName(a Access, name string) (string, error) {
 	return existing.ContextName(a.Kubeconfig, name)
 }
 
-// NewProvider returns what makes and opens clusters, with the container engine of that name or path.
+// NewProvider returns what opens clusters, with the container engine of that name or path.
 func NewProvider(engine string, log *slog.Logger) (clusters.Provider, error) {
 	return Provider().New(engine, log)
 }

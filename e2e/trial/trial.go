@@ -178,7 +178,7 @@ func (p *Place) begin(o RunOptions, kubeconfig []byte) (c *runner, err error) {
 		return nil, err
 	}
 	o.Plan.Audit, o.Plan.DataFiles = true, true
-	o.Last = o.Last && p.provider != nil
+	o.Last = o.Last && p.ours
 	o.Progress = &lockedWriter{w: o.Progress}
 	o.Header.Schema = report.RunSchemaVersion
 	o.Header.RunID = NewRunID(now)

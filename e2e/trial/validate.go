@@ -42,18 +42,18 @@ func Validate(parts Parts, p plan.Plan) error { return validate(caps(parts), p) 
 // asked for its features.
 func ValidateHere(parts Parts, p plan.Plan) error {
 	here := Provider()
-	return validateFor(here.Capabilities(), fmt.Sprintf("no %s cluster on this machine has it: ", here.Name), parts, p)
+	return validateFor(here, fmt.Sprintf("no %s cluster on this machine has it: ", here.Name), parts, p)
 }
 
 // ValidateExisting checks a plan also with what a cluster behind a kubeconfig can do, with a node hook or without.
 // Nothing is touched.
 func ValidateExisting(parts Parts, p plan.Plan, hooked bool) error {
-	return validateFor(onExisting(hooked), "", parts, p)
+	return validateFor(existingDefinition(hooked), "", parts, p)
 }
 
-func validateFor(can clusters.Capabilities, prefix string, parts Parts, p plan.Plan) error {
+func validateFor(provider clusters.Definition, prefix string, parts Parts, p plan.Plan) error {
 	c := caps(parts)
-	c.Cannot = explained(can.Cannot, prefix)
+	c.Cannot = explained(provider.Capabilities().Cannot, prefix)
 	return validate(c, p)
 }
 

@@ -49,13 +49,16 @@ func BenchmarkByKubeconfig(b *testing.B) {
 // turns, so that another load on the machine hits both.
 func benchmarkCommand(b *testing.B, c clusters.Cluster, kubeconfig string) {
 	ctx := b.Context()
-	o := existing.Options{Kubeconfig: kubeconfig, Log: slog.New(slog.DiscardHandler)}
-	far, err := existing.Open(ctx, o, "")
+	p, err := existing.New(existing.Options{Kubeconfig: kubeconfig, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	far, err := p.Open(ctx, "")
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() {
-		if err := far.Close(ctx); err != nil {
+		if err := far.(clusters.Closer).Close(ctx); err != nil {
 			b.Error(err)
 		}
 	}()

@@ -73,9 +73,9 @@ func quiet(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// provider finds the engine, without making one, and returns what lists and deletes clusters. Where no engine runs,
-// there is nothing of ours.
-func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, error) {
+// maker finds the engine, without making one, and returns what lists and deletes clusters. Where no engine runs, there
+// is nothing of ours.
+func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	found, err := offline.Tool{Progress: out, Log: quiet(out)}.FindEngine(ctx)
 	var none *offline.NotFoundError
 	switch {
@@ -88,7 +88,14 @@ func provider(ctx context.Context, out io.Writer) (clusters.Provider, bool, erro
 		return nil, false, err
 	}
 	p, err := trial.NewProvider(found.Path, quiet(out))
-	return p, err == nil, err
+	if err != nil {
+		return nil, false, err
+	}
+	m, ok := p.(clusters.Maker)
+	if !ok {
+		say(out, "provider %s makes no clusters: there is none of ours", p.Name())
+	}
+	return m, ok, nil
 }
 
 // deleteClusters deletes Seatrial's clusters, or only the named one. It returns how many it found, and the deleted.
@@ -96,7 +103,7 @@ func deleteClusters(
 	ctx context.Context, one string, force bool, out io.Writer,
 ) (found int, deleted []string, err error) {
 	deleted = []string{} // For JSON.
-	p, ok, err := provider(ctx, out)
+	p, ok, err := maker(ctx, out)
 	if !ok {
 		return 0, deleted, err
 	}

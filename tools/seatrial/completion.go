@@ -57,11 +57,11 @@ func completeRuns(_ *cobra.Command, args []string, begun string) ([]string, cobr
 func completeClusters(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionBound)
 	defer cancel()
-	p, ok, err := provider(ctx, io.Discard)
+	m, ok, err := maker(ctx, io.Discard)
 	if err != nil || !ok {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	owned, err := p.List(ctx)
+	owned, err := m.List(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

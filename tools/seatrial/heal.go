@@ -141,7 +141,7 @@ func (h healed) write(w io.Writer, output string) error {
 
 // clusters heals Seatrial's clusters, or only the named one, and ends the watchdogs beside those that are healed.
 func (h *healed) clusters(ctx context.Context, only undo.Only, one string, stderr io.Writer) error {
-	p, ok, err := provider(ctx, stderr)
+	p, ok, err := maker(ctx, stderr)
 	if !ok {
 		return err
 	}

@@ -86,7 +86,11 @@ func openExisting(ctx context.Context, log *slog.Logger, o existing.Options, nam
 	for _, d := range definitions() {
 		o.Faults.Faults = append(o.Faults.Faults, d.Name)
 	}
-	return existing.Open(ctx, o, name)
+	p, err := existing.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return p.Open(ctx, name)
 }
 
 // TestMarksBesideTheCluster has no control-plane node, as in a managed cluster: API objects are marked by the harness,
@@ -350,8 +354,11 @@ func TestKilledByKubeconfig(t *testing.T) {
 	m.kube, m.nodes = realKube(t, m.cluster), withAgents(t, m.log, m.cluster)
 	t.Cleanup(func() { // The own session, and then those of harnesses that were killed.
 		ctx := context.WithoutCancel(t.Context())
-		o := existing.Options{Kubeconfig: m.kubeconfig, Log: m.log}
-		if err := errors.Join(m.cluster.(clusters.Closer).Close(ctx), existing.Clean(ctx, o, "")); err != nil {
+		p, err := existing.New(existing.Options{Kubeconfig: m.kubeconfig, Log: m.log})
+		if err == nil {
+			err = errors.Join(m.cluster.(clusters.Closer).Close(ctx), p.Clean(ctx, ""))
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	})

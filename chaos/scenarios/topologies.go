@@ -216,7 +216,7 @@ func selftestsOfGroups() []plan.Scenario {
 				p := inGroup(r, 3, plan.TopologySemiSync, writes(),
 					statement(0, "SET GLOBAL rpl_semi_sync_source_wait_point = AFTER_COMMIT"),
 					Within("node-partition", 0, 5*time.Minute, Load(80)))
-				p.Workload.Transactions = 8
+				p.Workload.Transactions = 20 // One that only reads must come after one that waits.
 				return p
 			},
 		},

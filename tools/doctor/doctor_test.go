@@ -97,7 +97,8 @@ func healthy(t *testing.T) patient {
 			"go env GOVERSION": "go1.26.8\n", "gcc --version": "gcc 12.2.0\nCopyright\n",
 			"git --version":  "git 2.39.5\n",
 			"make --version": "GNU Make 4.3\n",
-			"/bin/docker images --format {{.Repository}}:{{.Tag}} localhost/seatrial/node": "localhost/seatrial/node:1\n",
+			"/bin/docker images --format {{.Repository}}:{{.Tag}} localhost/seatrial/node": "localhost/seatrial/" +
+				"node:1\n",
 		},
 		free: map[string]uint64{".": 50 * gib, "/var/lib/docker": 50 * gib},
 	}

@@ -137,7 +137,8 @@ func TestRealExplain(t *testing.T) {
 	for _, s := range stalls {
 		t.Run(s.name, func(t *testing.T) {
 			awaits(t, s.cause, func() (bool, string) {
-				got := ask(t, "explain", "--kubeconfig", kubeconfig, "--statefulset", namespace+"/"+s.name, "-o", "json")
+				got := ask(t, "explain", "--kubeconfig", kubeconfig, "--statefulset", namespace+"/"+s.name,
+					"-o", "json")
 				var found explained
 				if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || len(found.StatefulSets) != 1 {
 					return false, got.stdout + got.stderr

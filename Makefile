@@ -26,7 +26,7 @@ override ARTIFACTS := $(if $(ARTIFACTS),$(abspath $(ARTIFACTS)))
 export KEEP ARTIFACTS SEED
 export SEATRIAL_HOST_CHANGES ?= yes
 # As releases are built: packages are compiled once for tests, programs and every clone.
-export GOFLAGS += -trimpath
+export GOFLAGS := $(filter-out -trimpath,$(shell go env GOFLAGS 2>/dev/null)) -trimpath
 export CGO_ENABLED ?= 0
 
 # The programs that a release carries, as name=package: clusters/program finds them.
@@ -145,7 +145,7 @@ verify-gofmt:
 	@bad=$$($(GO_FILES) | xargs -r ls 2>/dev/null | xargs -r gofmt -l); test -z "$$bad" || { echo "$$bad"; exit 1; }
 
 verify-vet: ; @$(SAY) "go vet ./..., and the command line for macOS"; go vet ./... && \
-	GOOS=darwin GOARCH=arm64 go vet ./tools/seatrial
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./tools/seatrial
 verify-tidy: ; @$(SAY) "house rules (tools/tidy)"; go test -count=1 ./tools/tidy
 verify-docs: docs ; @$(SAY) "docs/ is what make docs writes"; git diff --exit-code --stat docs
 verify-modules: ; @$(SAY) "go mod tidy -diff"; go mod tidy -diff

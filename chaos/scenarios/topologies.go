@@ -179,7 +179,7 @@ func selftestsOfGroups() []plan.Scenario {
 				Within("node-partition", 0, 5*time.Minute, Load(80)))
 		},
 	}
-	// Each group of commits of theirs takes a second, so that they have more and more to apply.
+	// Each group of commits of theirs takes half a second, so that they have more and more to apply.
 	slow := func(micros int) []plan.Step {
 		sql := fmt.Sprintf("SET GLOBAL binlog_group_commit_sync_delay = %d", micros)
 		return []plan.Step{statement(1, sql), statement(2, sql)}
@@ -195,7 +195,7 @@ func selftestsOfGroups() []plan.Scenario {
 					steps = append(steps, statement(i, "SET GLOBAL group_replication_member_expel_timeout = 0; "+
 						"SET GLOBAL group_replication_consistency = "+consistency))
 				}
-				steps = append(append(steps, slow(1_000_000)...), Load(60),
+				steps = append(append(steps, slow(500_000)...), Load(60),
 					Within("container-kill", 0, 5*time.Minute, Load(40)))
 				p := inGroup(r, 3, plan.TopologyGroup, append(steps, slow(0)...)...)
 				p.Workload.Transactions = 4

@@ -87,11 +87,16 @@ func judgeIsolation(r *ruling) {
 	}
 }
 
-// seenEarly reports whether a semi-synchronous source was seen to show others what no replica had yet. If it is
-// replaced they have read what is lost, which is documented.
+// seenEarly reports whether a semi-synchronous primary was seen to show others what no replica had yet, and was
+// replaced later: what they have read and is lost is documented.
 func (r *ruling) seenEarly() bool {
-	return slices.ContainsFunc(r.world.Of(history.KindMember), func(e *history.Event) bool {
-		return e.Member.WaitPoint == "AFTER_COMMIT"
+	early := false
+	return slices.ContainsFunc(r.world.Of(history.KindMember, history.KindPromotion), func(e *history.Event) bool {
+		if p := e.Promotion; p != nil {
+			return early && p.Act == history.ActPromote && p.Error == ""
+		}
+		early = early || e.Member.Writable && e.Member.WaitPoint == "AFTER_COMMIT"
+		return false
 	})
 }
 

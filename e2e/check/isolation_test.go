@@ -144,7 +144,9 @@ func TestGroupIsolation(t *testing.T) {
 		{"a fall back", plan.TopologySemiSync, read(0, 1, 58), false, check.Unknown, "had fallen back", ""},
 		{"a row that others saw is lost", plan.TopologySemiSync, read(0, 1, 58), true, check.Fail, "without 60", "o"},
 		{"they saw what no replica had", plan.TopologySemiSync, then(read(0, 1, 58), early), true, check.Unknown,
-			"with AFTER_COMMIT others see what a failover loses", "o"},
+			"with AFTER_COMMIT others see what a failover loses", "op"},
+		{"they did, and nobody replaced it", plan.TopologySemiSync, then(read(0, 1, 58), early), true, check.Fail,
+			"without 60", "o"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			var events []history.Event

@@ -21,7 +21,8 @@ const maxChanges = 5
 // made the primary again in between.
 //
 // Two acknowledgements of one instance with one of another certainly between them show two writers, if the instance
-// was not made the primary in between. Spans that overlap claim nothing.
+// was not made the primary in between; of a group that our promoter does not lead, nor seen read-only. Spans that
+// overlap claim nothing.
 func OneWriter() Check {
 	return Check{
 		Name:    "one-writer",
@@ -127,7 +128,8 @@ func (r *ruling) stepped(instance string, from, to history.Time) bool {
 	ours := work.External == nil && !work.GroupReplication()
 	return slices.ContainsFunc(r.world.Of(history.KindMember, history.KindPromotion), func(e *history.Event) bool {
 		if p := e.Promotion; p != nil {
-			return p.Instance == instance && p.Act == history.ActOpen &&
+			made := p.Act == history.ActOpen || p.Act == history.ActPromote && p.Error == ""
+			return p.Instance == instance && made &&
 				e.Span.PossiblyOverlaps(history.Between(from, to.Add(toldLate)))
 		}
 		return !ours && e.Member.Instance == instance && e.Member.Error == "" && !e.Member.Writable &&

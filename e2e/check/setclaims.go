@@ -121,6 +121,12 @@ func (j *setJudge) ownerGone(c *world.Claim) bool {
 		}) {
 			return true
 		}
+		if slices.ContainsFunc(during, func(st *world.StatefulSet) bool { return st.Spec.Demand.DeleteScaled }) &&
+			j.blind(l.First.Event.Span.NotBefore, l.End.Event.Span.NotAfter) {
+			j.unknown("whether ordinal %d was wanted all the time until claim %s was deleted is not known", l.Ordinal,
+				c.Name())
+			return true
+		}
 	}
 	return false
 }

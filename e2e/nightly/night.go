@@ -91,13 +91,16 @@ func (n *Night) Order(units []Unit) []Unit {
 	order := slices.Clone(units)
 	slices.SortFunc(order, func(a, b Unit) int {
 		return cmp.Or(cmp.Compare(calm(a), calm(b)), n.latest[a.Name].Last().Compare(n.latest[b.Name].Last()),
-			cmp.Compare(a.Workers, b.Workers), cmp.Compare(a.Plan.Kubernetes, b.Plan.Kubernetes),
+			cmp.Compare(a.Workers, b.Workers), cmp.Compare(n.version(a), n.version(b)),
 			slices.Compare(a.Plan.FeatureGates, b.Plan.FeatureGates),
 			slices.Compare(a.Plan.Upgrades(), b.Plan.Upgrades()),
 			cmp.Compare(a.Estimate, b.Estimate), cmp.Compare(a.Name, b.Name))
 	})
 	return order
 }
+
+// version is the one of a unit's cluster.
+func (n *Night) version(u Unit) string { return cmp.Or(u.Plan.Kubernetes, n.List.Kubernetes) }
 
 // takes returns the longest attempt in the last result of the unit, or the estimate from its plan.
 func (n *Night) takes(u Unit) time.Duration { return cmp.Or(n.latest[u.Name].Took(), u.Estimate.D()) }

@@ -44,7 +44,11 @@ func TestRealExplain(t *testing.T) {
 	}
 	t.Cleanup(func() { // A later test has the cluster.
 		ctx := context.WithoutCancel(t.Context())
-		pods := kube.CoreV1().Pods(namespace)
+		pods, orphan := kube.CoreV1().Pods(namespace), metav1.DeletePropagationOrphan
+		if err := kube.AppsV1().StatefulSets(namespace).DeleteCollection(ctx, metav1.DeleteOptions{
+			PropagationPolicy: &orphan}, metav1.ListOptions{}); err != nil { // They would make their pods again.
+			t.Error(err)
+		}
 		_, err := pods.Patch(ctx, "held-0", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`),
 			metav1.PatchOptions{})
 		if err != nil {
@@ -86,7 +90,6 @@ func TestRealExplain(t *testing.T) {
 			s.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
 		}, nil, "it has scheduling gates", explain.Permanent},
 		{"refused", func(s *appsv1.StatefulSetSpec) {
-			s.Template.Labels["count"] = "one"
 			s.Template.Spec.PriorityClassName = "system-node-critical"
 		}, func() {
 			_, err := kube.CoreV1().ResourceQuotas(namespace).Create(ctx, &corev1.ResourceQuota{

@@ -41,6 +41,7 @@ BUILD = CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags='-s -w'
 # Packages whose tests need root, an engine or a cluster, found by the variable that enables them.
 WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e examples fixtures tools | \
 	xargs -rn1 dirname | grep -v -e e2e/suites | sort -u | sed 's,^,./,')
+PACKAGES = nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 GATED = $(call WITH,SEATRIAL_E2E)
 LONG = $(call WITH,SEATRIAL_LONG)
 BENCHED = $(call WITH,^func Benchmark)
@@ -60,9 +61,12 @@ trial: ## Run a trial (SCENARIO) on a real kind cluster: 5 min, 30 min the first
 	@$(MAKE) build
 	bin/seatrial run $(SCENARIO) $(RUN_FLAGS)
 
-test: ## Run all tests: unit, then e2e; 30 min, 60 min the first time
+test: build ## Run all tests: unit, then e2e; 30 min, 60 min the first time
 	@$(SAY) "test: unit tests and recorded runs (1 min), engine and images, then the specs on a real cluster (25 min)"
-	@$(MAKE) unit; $(MAKE) pages; $(MAKE) e2e UNIT=bin/unit.log
+	@bash .ci/packages chromium:chromium $(PACKAGES)
+	@$(MAKE) unit
+	@nice $(MAKE) pages >bin/pages-beside.log 2>&1 & pages=$$!; rc=0; $(MAKE) e2e UNIT=bin/unit.log || rc=1; \
+	wait $$pages || rc=1; cat bin/pages-beside.log; exit $$rc
 
 unit: ## Run the tests that need no container engine; 1 min, 5 min the first time
 	@$(SAY) "unit: go test ./... without engine or cluster; lists what it did not run"
@@ -79,7 +83,7 @@ pages: build ## Draw the page of every recorded run and test it in headless Chro
 e2e: ## Run the tests that need root, an engine and a cluster, package by package; 25 min
 	@$(SAY) "e2e: container engine, images (25 min when they must be built), then the tests (25 min)"
 	@$(MAKE) build
-	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+	@bash .ci/packages $(PACKAGES)
 	bin/seatrial setup -o env > bin/e2e.env
 	@$(SAY) "e2e: on real nodes and clusters, package by package; a test that does not run fails the target"
 	@GATED="$(GATED)" LABELS='$(LABELS)' UNIT='$(UNIT)' bash .ci/e2e $(SPEC_FLAGS)
@@ -92,11 +96,11 @@ long: build ## Run the longest tests on clusters: faults, disks, workload, no AP
 		$(LONG) 2>&1 | tee bin/long.log | awk -f .ci/digest.awk
 
 cases: build ## Reproduce every reported bug on real clusters, TIMES (5) each, on three clusters; 90 min
-	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+	@bash .ci/packages $(PACKAGES)
 	@TIMES=$(TIMES) bash .ci/cases $(RUN_FLAGS)
 
 certify: build ## Audit and try a kind cluster, sign what was shown, verify it; PROFILE (quick), 20 min
-	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2 ssh-keygen:openssh-client
+	@bash .ci/packages $(PACKAGES) ssh-keygen:openssh-client
 	@test -f bin/certify.key || ssh-keygen -q -t ed25519 -N '' -f bin/certify.key
 	@rm -rf bin/certificate
 	bin/seatrial certify run --key bin/certify.key --to v1.37 --profile $(or $(PROFILE),quick) --runs bin/certificate/runs \

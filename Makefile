@@ -38,10 +38,12 @@ ARCHITECTURES = amd64 arm64
 RELEASED = linux-amd64 linux-arm64 darwin-arm64
 BUILD = CGO_ENABLED=0 GOWORK=off go build -trimpath -ldflags='-s -w'
 
+# PROGRAM:PACKAGE of what trials need on this host.
+PACKAGES = nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+
 # Packages whose tests need root, an engine or a cluster, found by the variable that enables them.
 WITH = $(shell grep -rl --include='*_test.go' '$(1)' chaos clusters e2e examples fixtures tools | \
 	xargs -rn1 dirname | grep -v -e e2e/suites | sort -u | sed 's,^,./,')
-PACKAGES = nft:nftables mkfs.xfs:xfsprogs ip:iproute2
 GATED = $(call WITH,SEATRIAL_E2E)
 LONG = $(call WITH,SEATRIAL_LONG)
 BENCHED = $(call WITH,^func Benchmark)
@@ -108,7 +110,7 @@ certify: build ## Audit and try a kind cluster, sign what was shown, verify it; 
 	bin/seatrial verify bin/certificate/certificate.json bin/certificate/runs --key bin/certify.key.pub
 
 upgrade: build ## Upgrade a kind cluster from v1.36.3 to TO (v1.37.0) under MySQL load; 9 min with images
-	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+	@bash .ci/packages $(PACKAGES)
 	bin/seatrial certify upgrade --to $(or $(TO),v1.37.0) $(RUN_FLAGS)
 
 plain: build ## Run smoke on kubeadm in Debian containers, or with PLAIN_VM=1 cut the power of one in QEMU; 10 min
@@ -123,7 +125,7 @@ large: build ## Run trials by kubeconfig in a cluster with 1,000 nodes and 10,00
 	@bash .ci/large
 
 nightly: build ## Run every scenario and case without a verdict, then new seeds, for BUDGET (2h); SHARD=2/7 LABELS=light
-	@bash .ci/packages nft:nftables mkfs.xfs:xfsprogs ip:iproute2
+	@bash .ci/packages $(PACKAGES)
 	bin/seatrial nightly --budget $(or $(BUDGET),2h) $(if $(SHARD),--shard $(SHARD)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(LABELS),--label-filter '$(LABELS)') $(if $(RUNS),--runs $(RUNS))
 

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/seatrial/seatrial/chaos/await"
 	"github.com/seatrial/seatrial/clusters/kind/kindtest"
 	"github.com/seatrial/seatrial/e2e/explain"
 )
@@ -35,7 +36,7 @@ func TestRealExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const namespace = "stalls"
+	const namespace, every, bound = "stalls", 500 * time.Millisecond, 90 * time.Second
 	ctx, create, no := t.Context(), metav1.CreateOptions{}, int64(0)
 	image := pauseImage(t, kube)
 	if _, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
@@ -115,8 +116,7 @@ func TestRealExplain(t *testing.T) {
 	for _, s := range stalls {
 		labels, one := map[string]string{"app": s.name}, int32(1)
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: s.name}, Spec: appsv1.StatefulSetSpec{
-			Replicas: &one, ServiceName: s.name, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{
-				"app": s.name}},
+			Replicas: &one, ServiceName: s.name, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 				TerminationGracePeriodSeconds: &no, Containers: []corev1.Container{{Name: "main", Image: image,
 					ImagePullPolicy: corev1.PullNever}}}}}}
@@ -127,30 +127,37 @@ func TestRealExplain(t *testing.T) {
 	}
 	for _, s := range stalls {
 		if s.begin != nil {
-			awaits(t, s.name+"-0 to be Ready", func() (bool, string) {
+			what := s.name + "-0 to be Ready"
+			err := await.Until(ctx, what, every, bound, func(ctx context.Context) (bool, string, error) {
 				set, err := kube.AppsV1().StatefulSets(namespace).Get(ctx, s.name, metav1.GetOptions{})
 				if err != nil {
-					return false, err.Error()
+					return false, "", err
 				}
-				return set.Status.ReadyReplicas == 1, "not Ready"
+				return set.Status.ReadyReplicas == 1, "not Ready", nil
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			s.begin()
 		}
 	}
 	for _, s := range stalls {
 		t.Run(s.name, func(t *testing.T) {
-			awaits(t, s.cause, func() (bool, string) {
+			err := await.Until(ctx, s.cause, every, bound, func(context.Context) (bool, string, error) {
 				got := ask(t, "explain", "--kubeconfig", kubeconfig, "--statefulset", namespace+"/"+s.name,
 					"-o", "json")
 				var found explained
 				if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || len(found.StatefulSets) != 1 {
-					return false, got.stdout + got.stderr
+					return false, got.stdout + got.stderr, nil
 				}
 				d := found.StatefulSets[0]
 				return d.Outlook == s.outlook && slices.ContainsFunc(d.Causes, func(c explain.Cause) bool {
 					return strings.Contains(c.Sentence, s.cause)
-				}), got.stdout
+				}), got.stdout, nil
 			})
+			if err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -171,18 +178,4 @@ func pauseImage(t *testing.T, kube kubernetes.Interface) string {
 	}
 	t.Fatalf("no node has a pause image: %v", nodes.Items[0].Status.Images)
 	return ""
-}
-
-// awaits asks until the answer is yes.
-func awaits(t *testing.T, what string, ask func() (bool, string)) {
-	t.Helper()
-	const bound = 90 * time.Second
-	last := ""
-	for begin := time.Now(); time.Since(begin) < bound; time.Sleep(500 * time.Millisecond) {
-		ok, state := ask()
-		if last = state; ok {
-			return
-		}
-	}
-	t.Errorf("waited %s for %q; last seen: %s", bound, what, last)
 }

@@ -148,7 +148,7 @@ func TestRealExplain(t *testing.T) {
 					"-o", "json")
 				var found explained
 				if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || len(found.StatefulSets) != 1 {
-					return false, got.stdout + got.stderr, nil
+					return false, got.stdout + got.stderr, err
 				}
 				d := found.StatefulSets[0]
 				return d.Outlook == s.outlook && slices.ContainsFunc(d.Causes, func(c explain.Cause) bool {

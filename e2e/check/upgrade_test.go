@@ -80,6 +80,20 @@ func upgradeMutations() []mutation {
 			t.Evict("mysql-1", 29, 30.2)
 			t.Evict("mysql-2", 29, 30.3)
 		}), pass, ""},
+		{"a pod comes while it is replaced", "upgrade-order", more(func(t *historytest.Trial) {
+			t.Replaced(historytest.To)
+			t.Evict("mysql-1", 28, 29)
+			t.Evict("mysql-2", 28, 29)
+			t.Pod(history.VerbAdded, "mysql-1", "Pending", false, false, 29.8)
+			t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 30.5)
+		}), fail, "while mysql-1 ran there: the node was not drained."},
+		{"a pod comes once it has told its version", "upgrade-order", more(func(t *historytest.Trial) {
+			t.Replaced(historytest.To)
+			t.Evict("mysql-1", 28, 29)
+			t.Evict("mysql-2", 28, 29)
+			t.Pod(history.VerbAdded, "mysql-1", "Pending", false, false, 31.2)
+			t.Pod(history.VerbModified, "mysql-1", "Running", false, false, 31.5)
+		}), pass, ""},
 		{"the watch was blind when it was replaced", "upgrade-order", more(func(t *historytest.Trial) {
 			t.Replaced(historytest.To)
 			t.Observer("api/pods", "", "", history.ObserverGap, "", 30.2, 30.5)

@@ -149,8 +149,8 @@ func (r *ruling) judgeSkew(node string, k *kubeletAt, s answered) {
 	}
 }
 
-// judgeDrained finds the pods of the StatefulSet that were on a node from before its kubelet was replaced until the new
-// one had told its version.
+// judgeDrained finds the pods of the StatefulSet that were on a node when its kubelet was replaced, or came there before
+// the new one had told its version, and were still there then.
 func (r *ruling) judgeDrained(node string, k *kubeletAt) {
 	var begin *history.Event
 	for _, e := range r.world.Of(history.KindUpgrade) {
@@ -171,9 +171,11 @@ func (r *ruling) judgeDrained(node string, k *kubeletAt) {
 		if life.Set != set || life.Node != node {
 			continue
 		}
-		var there *world.PodState // Its last state before.
+		var there *world.PodState // Its last state before, or, of a pod that came meanwhile, the first in which it ran.
 		for _, p := range life.States {
-			if p.Event.Span.NotAfter < from && !p.Guessed() {
+			came := (there == nil || !there.Status.Running) && p.Status.Running &&
+				p.Event.Span.NotAfter < k.event.Span.NotBefore
+			if !p.Guessed() && (came || p.Event.Span.NotAfter < from) {
 				there = p
 			}
 		}

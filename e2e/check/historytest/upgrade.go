@@ -23,8 +23,8 @@ func UpgradePlan() plan.Plan {
 }
 
 // Upgrade is the part of a whole trial that concerns versions and evictions: the API server is upgraded at +14 s, the
-// kubelets at +17 s, +27 s and +37 s, and mysql-0 is evicted at +25 s; the others run on a node that stays as it is.
-// The API server reports its version each second.
+// kubelets at +17 s, +27 s and +37 s, and mysql-0 is evicted at +25 s; it goes to a node that stays as it is, and the
+// others run on such a node. The API server reports its version each second.
 func Upgrade() *Trial {
 	t := New(UpgradePlan())
 	t.phases(timetable{steps: []float64{10, 20, 30, 40}, load: 41, heal: 41, healed: 42, settled: 45, audit: 46,
@@ -52,6 +52,7 @@ func Upgrade() *Trial {
 		t.start(name, 1.1+2*float64(i), 3+2*float64(i))
 	}
 	t.Evict("mysql-0", 25, 25.5)
+	t.Runs("mysql-0", "worker4")
 	t.start("mysql-0", 25.6, 28)
 	return t
 }

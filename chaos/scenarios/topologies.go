@@ -204,6 +204,12 @@ func selftestsOfGroups() []plan.Scenario {
 		}
 	}
 	return []plan.Scenario{fellBack,
+		{
+			Name: "topology-semisync-clone-killed",
+			Summary: "A group of databases, lossless semi-synchronous replication, a promoter. A replica is cloned " +
+				"again under load, and the replica or the primary is killed half-way.",
+			Build: func(r *rand.Rand) plan.Plan { return cloneKilled(r, r.IntN(2), 8) },
+		},
 		backlog("backlog", "BEFORE_ON_PRIMARY_FAILOVER", "the new one waits until it has."),
 		backlog("eventual", "EVENTUAL", "the new one may show less than was acknowledged."),
 		{
@@ -232,6 +238,11 @@ func selftestsOfGroups() []plan.Scenario {
 				return inGroup(r, 3, plan.TopologySemiSync, writes(),
 					tamper(plan.Tamper{Kind: "second-writer", Ordinal: 1 + r.IntN(2)}))
 			}),
+		selftest("clone-killed", "a replica is killed half-way through a clone, and nobody may clone it again",
+			plan.Sign{Check: "in-sync", Says: "lacks transactions of"}, func(r *rand.Rand) plan.Plan {
+				return settling(30*time.Second,
+					cloneKilled(r, 1, 60, statement(0, "REVOKE BACKUP_ADMIN ON *.* FROM operator")))
+			}),
 		// The group does not let the member in again.
 		selftest("errant-transaction", "a member writes while it has left its group",
 			plan.Sign{Check: "errant-gtid", Says: "has transactions that"}, func(r *rand.Rand) plan.Plan {
@@ -256,6 +267,21 @@ func selftestsOfGroups() []plan.Scenario {
 						Page: 5 + r.IntN(14), Byte: 38 + r.IntN(16384-8-38)}))
 			}),
 	}
+}
+
+// cloneKilled has a replica get a transaction of its own, so that the promoter clones it again, and kills one of the two
+// servers meanwhile. The clone drops what the replica has, waits for the delay, and then copies for some ten seconds. The
+// primary has no binary logs of what came before. Steps come right before the kill.
+func cloneKilled(r *rand.Rand, killed, delay int, before ...plan.Step) plan.Plan {
+	purge := statement(0, "FLUSH BINARY LOGS; DO SLEEP(2); PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
+	errant := statement(1, fmt.Sprintf("SET GLOBAL clone_delay_after_data_drop = %d; "+
+		"SET GLOBAL clone_autotune_concurrency = OFF; SET GLOBAL clone_max_concurrency = 1; "+
+		"SET GLOBAL clone_max_data_bandwidth = 2; SET GLOBAL super_read_only = OFF; CREATE DATABASE errant", delay))
+	wait := plan.Step{Do: plan.ActionPause, Lasting: plan.Duration(4+r.IntN(17)) * plan.Duration(time.Second),
+		Bound: plan.Duration(time.Minute)}
+	steps := append([]plan.Step{purge, errant, wait}, before...)
+	return inGroup(r, 3, plan.TopologySemiSync,
+		append(steps, Fault("container-kill", killed, time.Second, 2*time.Minute), settled())...)
 }
 
 // behind has a replica carry out everything some seconds late, or as soon as it can.

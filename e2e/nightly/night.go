@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seatrial/seatrial/e2e/check"
@@ -13,18 +14,26 @@ import (
 
 // Night carries units out until its time is over.
 type Night struct {
-	List  List                                         // The shard's part.
-	Soak  func(round int) ([]Unit, error)              // The units of a round with new seeds, from 1; none ends it.
-	Known []Result                                     // Of any commit and version.
-	Keep  func(Result) error                           // Stores a result durably.
-	Run   func(context.Context, Unit) (Attempt, error) // One trial; a CannotError where there can be none.
-	Ahead func(Unit) time.Duration                     // Time to make a cluster before the trial.
+	List  List                            // The shard's part.
+	Soak  func(round int) ([]Unit, error) // The units of a round with new seeds, from 1; none ends it.
+	Known []Result                        // Of any commit and version.
+	Keep  func(Result) error              // Stores a result durably. One call at a time.
+	Lanes []Lane                          // At work at the same time.
 	Now   func() time.Time
 	Until time.Time
 	Tell  func(format string, args ...any)
 
+	mu     sync.Mutex
 	byID   map[string]Result
 	latest map[string]Result // By the name of the unit: the result with the last attempt.
+}
+
+// Lane carries out one trial after another, on clusters of its own.
+type Lane interface {
+	// Run carries out one trial. The error is a CannotError where there can be none.
+	Run(context.Context, Unit) (Attempt, error)
+	// Ahead is the time to make a cluster before a trial of the unit.
+	Ahead(Unit) time.Duration
 }
 
 // CannotError says why a unit cannot be carried out here.
@@ -65,18 +74,31 @@ func (n *Night) learn(r Result) {
 	}
 }
 
-// all carries out the units that have no verdict yet and returns how many were begun.
+// all has the lanes carry out the units that have no verdict yet, and returns how many were begun. After an error no
+// other unit is begun.
 func (n *Night) all(ctx context.Context, units []Unit) (begun int, err error) {
-	for _, u := range n.Order(units) {
-		one, err := n.one(ctx, u)
-		if err != nil {
-			return begun, err
-		}
-		if one {
-			begun++
-		}
+	queue := n.Order(units)
+	var errs []error
+	var lanes sync.WaitGroup
+	for _, lane := range n.Lanes {
+		lanes.Go(func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			for len(queue) > 0 && len(errs) == 0 {
+				u := queue[0]
+				queue = queue[1:]
+				one, err := n.one(ctx, lane, u)
+				if err != nil {
+					errs = append(errs, err)
+				}
+				if one {
+					begun++
+				}
+			}
+		})
 	}
-	return begun, nil
+	lanes.Wait()
+	return begun, errors.Join(errs...)
 }
 
 // Order sorts units: first what was not as expected when it last ran, then what has not run for the longest time on any
@@ -105,8 +127,9 @@ func (n *Night) version(u Unit) string { return cmp.Or(u.Plan.Kubernetes, n.List
 // takes returns the longest attempt in the last result of the unit, or the estimate from its plan.
 func (n *Night) takes(u Unit) time.Duration { return cmp.Or(n.latest[u.Name].Took(), u.Estimate.D()) }
 
-// one carries out a unit until its verdict is known and reports whether a trial was begun.
-func (n *Night) one(ctx context.Context, u Unit) (begun bool, err error) {
+// one has a lane carry out a unit until its verdict is known, and reports whether a trial was begun. It begins and ends
+// with the lock, which is free during a trial.
+func (n *Night) one(ctx context.Context, lane Lane, u Unit) (begun bool, err error) {
 	r, ok := n.byID[u.ID]
 	if !ok {
 		r = Result{Unit: u, Build: n.List.Build}
@@ -115,12 +138,14 @@ func (n *Night) one(ctx context.Context, u Unit) (begun bool, err error) {
 		if err := ctx.Err(); err != nil {
 			return begun, context.Cause(ctx)
 		}
-		need, left := n.takes(u)+n.Ahead(u), n.Until.Sub(n.Now())
+		need, left := n.takes(u)+lane.Ahead(u), n.Until.Sub(n.Now())
 		if need > left {
 			return begun, n.not(&r, fmt.Sprintf("budget: about %s needed, %s left", need.Round(time.Second),
 				max(left, 0).Round(time.Second)))
 		}
-		a, err := n.Run(ctx, u)
+		n.mu.Unlock()
+		a, err := lane.Run(ctx, u)
+		n.mu.Lock()
 		var cannot *CannotError
 		if errors.As(err, &cannot) {
 			return begun, n.not(&r, cannot.Why)

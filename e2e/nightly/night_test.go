@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,17 +37,20 @@ func (h *host) night(budget time.Duration, units ...nightly.Unit) *nightly.Night
 		List: nightly.List{Build: build, Units: units}, Known: slices.Collect(maps.Values(h.kept)),
 		Soak:  func(int) ([]nightly.Unit, error) { return nil, nil },
 		Keep:  func(r nightly.Result) error { h.kept[r.ID] = r; return nil },
-		Ahead: func(nightly.Unit) time.Duration { return 0 },
+		Lanes: []nightly.Lane{h},
 		Now:   func() time.Time { return h.now }, Until: h.now.Add(budget), Tell: func(string, ...any) {},
-		Run: func(_ context.Context, u nightly.Unit) (nightly.Attempt, error) {
-			h.began = append(h.began, u.ID)
-			v := h.ends(u, len(h.kept[u.ID].Attempts)+1)
-			a := nightly.Attempt{Verdict: v, Trial: v, Check: "rows", Why: string(v), Started: h.now,
-				Run: fmt.Sprintf("%s/%d", u.Name, len(h.began)), Seconds: u.Estimate.D().Seconds()}
-			h.now = h.now.Add(u.Estimate.D())
-			return a, nil
-		},
 	}
+}
+
+func (h *host) Ahead(nightly.Unit) time.Duration { return 0 }
+
+func (h *host) Run(_ context.Context, u nightly.Unit) (nightly.Attempt, error) {
+	h.began = append(h.began, u.ID)
+	v := h.ends(u, len(h.kept[u.ID].Attempts)+1)
+	a := nightly.Attempt{Verdict: v, Trial: v, Check: "rows", Why: string(v), Started: h.now,
+		Run: fmt.Sprintf("%s/%d", u.Name, len(h.began)), Seconds: u.Estimate.D().Seconds()}
+	h.now = h.now.Add(u.Estimate.D())
+	return a, nil
 }
 
 func unit(name string, takes time.Duration) nightly.Unit {
@@ -190,14 +194,70 @@ func TestAResultThatCannotBeKeptEndsTheNight(t *testing.T) {
 func TestWhatCannotBeRunHereIsUnknown(t *testing.T) {
 	h := newHost(passes)
 	n := h.night(time.Hour, unit("a", time.Minute))
-	n.Run = func(context.Context, nightly.Unit) (nightly.Attempt, error) {
-		return nightly.Attempt{}, &nightly.CannotError{Why: "there is no netem"}
-	}
+	n.Lanes = []nightly.Lane{incapable{h}}
 	sleep(t, n)
 	s := nightly.Merge(n.List, slices.Collect(maps.Values(h.kept)))
 	if got := s.Results[0].Worst().Why; s.Verdict != check.Unknown || got != "not run: there is no netem" {
 		t.Errorf("%s: %s", s.Verdict, got)
 	}
+}
+
+// incapable is a lane that can carry out nothing.
+type incapable struct{ *host }
+
+func (incapable) Run(context.Context, nightly.Unit) (nightly.Attempt, error) {
+	return nightly.Attempt{}, &nightly.CannotError{Why: "there is no netem"}
+}
+
+// paired is one of two lanes of which each trial waits for one of the other.
+type paired struct {
+	*host
+	mu   *sync.Mutex
+	meet chan struct{}
+}
+
+func (p paired) Run(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
+	select { // One sends, the other receives.
+	case p.meet <- struct{}{}:
+	case <-p.meet:
+	case <-time.After(time.Minute):
+		return nightly.Attempt{}, errors.New("the other lane was not at work for a minute")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.host.Run(ctx, u)
+}
+
+func TestLanesWorkAtTheSameTime(t *testing.T) {
+	h := newHost(passes)
+	n := h.night(time.Hour, unit("a", time.Minute), unit("b", time.Minute), unit("c", time.Minute),
+		unit("d", time.Minute))
+	lane := paired{h, &sync.Mutex{}, make(chan struct{})}
+	n.Lanes = []nightly.Lane{lane, lane}
+	sleep(t, n)
+	slices.Sort(h.began)
+	if want := []string{"id-a", "id-b", "id-c", "id-d"}; !slices.Equal(h.began, want) || len(h.kept) != 4 {
+		t.Errorf("%s began, %d were kept; want each once", h.began, len(h.kept))
+	}
+}
+
+// TestALaneEndsItsTrialAfterAnErrorOfTheOther: what one lane has begun is kept, though the other could not begin.
+func TestALaneEndsItsTrialAfterAnErrorOfTheOther(t *testing.T) {
+	h := newHost(passes)
+	n := h.night(time.Hour, unit("a", time.Minute), unit("b", time.Minute))
+	lane := paired{h, &sync.Mutex{}, make(chan struct{})}
+	n.Lanes = []nightly.Lane{lane, broken{lane}}
+	if err := n.Sleep(t.Context()); !errors.Is(err, unix.ENOSPC) || len(h.began) != 1 || len(h.kept) != 1 {
+		t.Errorf("%v; %s began, %d were kept; want one", err, h.began, len(h.kept))
+	}
+}
+
+// broken is a lane whose trials cannot start.
+type broken struct{ paired }
+
+func (b broken) Run(context.Context, nightly.Unit) (nightly.Attempt, error) {
+	<-b.meet
+	return nightly.Attempt{}, unix.ENOSPC
 }
 
 // TestTheTrendIsOverCommits: a unit is slower if it took longer than each of the last ten, of which there are five or

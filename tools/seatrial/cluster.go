@@ -385,7 +385,11 @@ func prepare(ctx context.Context, m trial.ClusterOptions) (*trial.Place, error) 
 	if errors.As(err, &taken) {
 		return nil, badArguments("%w", err)
 	}
-	if n, ok := m.Progress.(*narrator); ok && err == nil {
+	told := m.Progress
+	if lane, ok := told.(laneWriter); ok {
+		told = lane.Writer
+	}
+	if n, ok := told.(*narrator); ok && err == nil {
 		n.follow(place)
 	}
 	return place, err

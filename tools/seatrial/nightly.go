@@ -36,10 +36,14 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
+// maxLanes is how many clusters a host could have at work at the same time, by far.
+const maxLanes = 16
+
 // nightlyFlags are the flags of nightly.
 type nightlyFlags struct {
 	run       runFlags
 	budget    time.Duration
+	lanes     int
 	shard     string
 	selection string
 	list      bool
@@ -77,9 +81,11 @@ short.`,
 	}
 	f.run.cluster.registerImages(cmd)
 	cmd.Flags().StringVar(&f.run.cluster.name, "cluster", "seatrial-nightly",
-		"name of the kind clusters, one at a time")
+		"name of the kind clusters, one at a time; those of the second lane have -2 behind it, and so on")
 	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including making clusters")
+	cmd.Flags().IntVar(&f.lanes, "lanes", 0, "trials at the same time, each on a cluster of its own (default: 2 on a "+
+		"host of 4 cores or more, else 1)")
 	shardFlag(cmd, &f.shard)
 	labelFilterFlag(cmd, &f.selection)
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
@@ -118,6 +124,9 @@ func storeFlag(cmd *cobra.Command, store *string) {
 func (f *nightlyFlags) parts() (list nightly.List, i, n int, err error) {
 	if f.budget <= 0 {
 		return list, 0, 0, badArguments("--budget is %s: give a time to run, for example 2h", f.budget)
+	}
+	if f.lanes < 0 || f.lanes > maxLanes {
+		return list, 0, 0, badArguments("--lanes is %d: give 1 to %d", f.lanes, maxLanes)
 	}
 	if f.run.seed == 0 {
 		return list, 0, 0, badArguments("--seed is 0: give 1 or more; all shards of a night have the same seed")
@@ -266,8 +275,11 @@ func (f *nightlyFlags) night(
 	if err := f.run.check(); err != nil {
 		return err
 	}
-	if err := unused(f.run.cluster.name); err != nil {
-		return err
+	names := f.clusters()
+	for _, cluster := range names {
+		if err := unused(cluster); err != nil {
+			return err
+		}
 	}
 	store, err := openRemote(ctx, "--store", f.store)
 	if err != nil {
@@ -290,11 +302,8 @@ func (f *nightlyFlags) night(
 	if err != nil {
 		return err
 	}
-	runner := &nightRunner{
-		options: m, kubernetes: m.KubernetesVersion, flags: f.run, stderr: stderr, making: 90 * time.Second,
-	}
 	n := nightly.Night{
-		List: part, Known: known, Run: runner.run, Ahead: runner.ahead, Now: time.Now, Until: begin.Add(f.budget),
+		List: part, Known: known, Now: time.Now, Until: begin.Add(f.budget),
 		Tell: func(format string, args ...any) { say(stderr, format, args...) },
 		Keep: func(r nightly.Result) error {
 			if err := k.store.Keep(r); err != nil {
@@ -304,12 +313,38 @@ func (f *nightlyFlags) night(
 		},
 		Soak: func(round int) ([]nightly.Unit, error) { return f.soak(part, round) },
 	}
+	runners := make([]*nightRunner, len(names))
+	for i, cluster := range names {
+		runners[i] = &nightRunner{
+			options: m, kubernetes: m.KubernetesVersion, flags: f.run, stderr: stderr, making: 90 * time.Second,
+		}
+		runners[i].options.ClusterName = cluster
+		if len(names) > 1 {
+			runners[i].stderr = laneWriter{stderr, cluster}
+			runners[i].options.Progress = runners[i].stderr
+		}
+		n.Lanes = append(n.Lanes, runners[i])
+	}
 	nightErr := n.Sleep(ctx)
-	runner.leave(ctx)
+	trials, clusters := 0, 0
+	for _, r := range runners {
+		r.leave(ctx)
+		trials, clusters = trials+r.trials, clusters+r.clusters
+	}
 	took := time.Since(begin)
-	say(stderr, "%d trials on %d clusters in %s: %.0f per hour", runner.trials, runner.clusters,
-		took.Round(time.Second), float64(runner.trials)/took.Hours())
+	say(stderr, "%d trials on %d clusters in %s: %.0f per hour", trials, clusters, took.Round(time.Second),
+		float64(trials)/took.Hours())
 	return k.conclude(ctx, stdout, nightErr)
+}
+
+// clusters are the names of the clusters of the lanes.
+func (f *nightlyFlags) clusters() []string {
+	lanes := cmp.Or(f.lanes, max(1, min(2, runtime.NumCPU()/2)))
+	names := []string{f.run.cluster.name}
+	for i := 2; i <= lanes; i++ {
+		names = append(names, fmt.Sprintf("%s-%d", names[0], i))
+	}
+	return names
 }
 
 // nightPlace is where a night writes: a directory, perhaps a bucket too, and standard output in some form.
@@ -574,8 +609,8 @@ nightly. What it makes of a bucket it writes below --out, and into the bucket.`,
 	return cmd
 }
 
-// nightRunner carries out units one after another. They share a cluster as long as it fits the unit and is shown to be
-// clean.
+// nightRunner is a lane: it carries out units one after another. They share a cluster as long as it fits the unit and is
+// shown to be clean.
 type nightRunner struct {
 	options trial.ClusterOptions
 
@@ -590,8 +625,8 @@ type nightRunner struct {
 	clusters int
 }
 
-// ahead returns how long a trial of the unit waits for its cluster.
-func (n *nightRunner) ahead(u nightly.Unit) time.Duration {
+// Ahead returns how long a trial of the unit waits for its cluster.
+func (n *nightRunner) Ahead(u nightly.Unit) time.Duration {
 	if n.fits(u) {
 		return 0
 	}
@@ -610,8 +645,8 @@ func (n *nightRunner) fits(u nightly.Unit) bool {
 // version is that of the unit's cluster: the night's, unless its plan begins with another one.
 func (n *nightRunner) version(u nightly.Unit) string { return cmp.Or(u.Plan.Kubernetes, n.kubernetes) }
 
-// run carries a unit out once.
-func (n *nightRunner) run(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
+// Run carries a unit out once.
+func (n *nightRunner) Run(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
 	if err := n.flags.validate(u.Plan); err != nil {
 		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be carried out here: " + err.Error()}
 	}

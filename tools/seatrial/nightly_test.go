@@ -62,8 +62,8 @@ func TestWhatDoesNotPassNamesACheck(t *testing.T) {
 	}
 }
 
-// killed is the panic of a harness that is killed.
-type killed struct{}
+// errKilled ends a night at once: nothing is done after it.
+var errKilled = errors.New("the harness is killed")
 
 // harness is a night on disk, with trials that are made up, that is killed at its nth step.
 type harness struct {
@@ -75,15 +75,20 @@ type harness struct {
 	remote string         // The URL of a bucket, if there is one.
 }
 
-func (h *harness) step() {
+func (h *harness) step() error {
 	if h.steps++; h.steps == h.kill {
-		panic(killed{}) // It is recovered: a kill returns nothing either.
+		return errKilled
 	}
+	return nil
 }
 
-// trial leaves a run directory with a verdict.
-func (h *harness) trial(u nightly.Unit) (nightly.Attempt, error) {
-	h.step() // Before anything.
+func (h *harness) Ahead(nightly.Unit) time.Duration { return 0 }
+
+// Run leaves a run directory with a verdict.
+func (h *harness) Run(_ context.Context, u nightly.Unit) (nightly.Attempt, error) {
+	if err := h.step(); err != nil { // Before anything.
+		return nightly.Attempt{}, err
+	}
 	h.now = h.now.Add(time.Minute)
 	d, err := rundir.Create(h.root, u.Name, u.Seed, h.now)
 	if err != nil {
@@ -93,27 +98,21 @@ func (h *harness) trial(u nightly.Unit) (nightly.Attempt, error) {
 	if err := errors.Join(d.FreeReserve(), d.WriteJSON(rundir.RunFile, run)); err != nil {
 		return nightly.Attempt{}, err
 	}
-	h.step() // In the middle of the trial.
+	if err := h.step(); err != nil { // In the middle of the trial.
+		return nightly.Attempt{}, err
+	}
 	r := check.Report{Verdict: check.Pass}
 	if err := d.WriteJSON(rundir.VerdictFile, r); err != nil {
 		return nightly.Attempt{}, err
 	}
 	h.whole[u.ID]++
-	h.step() // After the verdict, before the result.
-	return attemptOf(u, r, h.now, time.Minute, runOf(d)), nil
+	// After the verdict, before the result.
+	return attemptOf(u, r, h.now, time.Minute, runOf(d)), h.step()
 }
 
 // night runs until the list is done or the harness is killed; it reports whether it was.
 func (h *harness) night(t *testing.T, l nightly.List) (dead bool) {
 	t.Helper()
-	defer func() {
-		if p := recover(); p != nil {
-			if _, ok := p.(killed); !ok {
-				t.Fatal(p)
-			}
-			dead = true
-		}
-	}()
 	store := rundir.OpenNight(h.root)
 	unlock, err := store.Begin(l, "1-of-1")
 	if err != nil {
@@ -130,20 +129,22 @@ func (h *harness) night(t *testing.T, l nightly.List) (dead bool) {
 	}
 	n := nightly.Night{
 		List: l, Known: known, Now: func() time.Time { return h.now }, Until: h.now.Add(24 * time.Hour),
-		Ahead: func(nightly.Unit) time.Duration { return 0 }, Tell: func(string, ...any) {},
+		Lanes: []nightly.Lane{h}, Tell: func(string, ...any) {},
 		Soak: func(int) ([]nightly.Unit, error) { return nil, nil },
-		Run:  func(_ context.Context, u nightly.Unit) (nightly.Attempt, error) { return h.trial(u) },
 		Keep: func(r nightly.Result) error {
 			err := store.Keep(r)
-			h.step() // After the result, before the page.
+			if killed := h.step(); killed != nil { // After the result, before the page.
+				return killed
+			}
 			_, pageErr := writeNight(store, l, []string{h.root})
 			return errors.Join(err, pageErr, remote.push(t.Context(), store, h.root, time.Minute))
 		},
 	}
-	if err := n.Sleep(t.Context()); err != nil {
+	err = n.Sleep(t.Context())
+	if err != nil && !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
-	return false
+	return err != nil
 }
 
 // TestANightGoesOnAfterAKill kills the harness at every step there is: in the end each unit has one attempt, and no

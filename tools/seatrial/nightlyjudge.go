@@ -106,7 +106,7 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 	shown := time.Now()
 	night := nightly.Night{
 		List: part, Known: known, Now: time.Now, Until: time.Now().Add(365 * 24 * time.Hour),
-		Ahead: func(nightly.Unit) time.Duration { return 0 },
+		Lanes: []nightly.Lane{runs},
 		Tell:  func(string, ...any) {},
 		Soak:  func(int) ([]nightly.Unit, error) { return nil, nil },
 		Keep: func(r nightly.Result) error {
@@ -116,15 +116,20 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 			}
 			return err
 		},
-		Run: func(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
-			path, err := runs.fetch(ctx, u.Name)
-			if err != nil {
-				return nightly.Attempt{}, err
-			}
-			return judgeAgain(path, u.Name)
-		},
 	}
 	return k.conclude(ctx, stdout, night.Sleep(ctx))
+}
+
+// Ahead is no time: a saved run needs no cluster.
+func (r *runsAt) Ahead(nightly.Unit) time.Duration { return 0 }
+
+// Run judges the saved run that the unit names.
+func (r *runsAt) Run(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
+	path, err := r.fetch(ctx, u.Name)
+	if err != nil {
+		return nightly.Attempt{}, err
+	}
+	return judgeAgain(path, u.Name)
 }
 
 // apart refuses a place for the results that is that of the runs: there the pages of a night would be replaced.

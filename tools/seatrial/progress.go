@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,15 +29,15 @@ type narrator struct {
 	last   string // The last whole line.
 	rest   []byte // Of a line that has not ended.
 	said   time.Time
-	spoke  time.Time // When something was written last, repetitions included.
-	status func() string
-	ends   time.Time // When the trial that runs is expected to end; zero without one.
-	redraw bool      // A line that is drawn again each second, in place of repetitions: w is a terminal.
-	drawn  bool      // It stands there.
+	spoke  time.Time               // When something was written last, repetitions included.
+	places map[string]*trial.Place // By the name of the cluster.
+	ends   time.Time               // When the trial that runs is expected to end; zero without one.
+	redraw bool                    // A line that is drawn again each second, in place of repetitions: w is a terminal.
+	drawn  bool                    // It stands there.
 }
 
 func newNarrator(w io.Writer) *narrator {
-	return &narrator{w: w, now: time.Now, spoke: time.Now(), status: func() string { return "" }, redraw: terminal(w)}
+	return &narrator{w: w, now: time.Now, spoke: time.Now(), places: map[string]*trial.Place{}, redraw: terminal(w)}
 }
 
 // terminal reports whether w is a terminal.
@@ -76,7 +78,7 @@ func (n *narrator) Write(data []byte) (int, error) {
 func (n *narrator) follow(p *trial.Place) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.status = p.Status
+	n.places[p.Cluster.Name()] = p
 }
 
 // expect says how long the trial that begins takes, about; 0 that it is over.
@@ -143,7 +145,10 @@ func (n *narrator) draw() {
 func (n *narrator) stands() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	text := n.status()
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(n.places)) {
+		text += n.places[name].Status()
+	}
 	if text == "" {
 		text = "no trial is running\n"
 	}
@@ -176,4 +181,22 @@ func (n *narrator) narrate(asked <-chan os.Signal) (stop func()) {
 		ticks.Stop()
 		close(done)
 	}
+}
+
+// laneWriter tells of which cluster each message is. How long the trial of one lane takes is not said.
+type laneWriter struct {
+	io.Writer
+	cluster string
+}
+
+// Write takes whole lines.
+func (l laneWriter) Write(data []byte) (int, error) {
+	var text []byte
+	for line := range bytes.Lines(data) {
+		text = append(append(append(text, l.cluster...), "  "...), line...)
+	}
+	if _, err := l.Writer.Write(text); err != nil {
+		return 0, err
+	}
+	return len(data), nil
 }

@@ -49,6 +49,14 @@ func TestSilenceIsBroken(t *testing.T) {
 	})
 }
 
+func TestEachMessageOfALaneNamesItsCluster(t *testing.T) {
+	var out bytes.Buffer
+	say(laneWriter{&out, "c-2"}, "making cluster\n  step 1")
+	if got, want := out.String(), "c-2  making cluster\nc-2    step 1\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestTerminalIsRedrawn holds that a wait is one line at a terminal, which gives way to messages.
 func TestTerminalIsRedrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -43,8 +43,10 @@ func Until(ctx context.Context, what string, every, bound time.Duration, cond Co
 		if errors.As(err, &stop) && (looking.Err() == nil || !errors.Is(err, looking.Err())) { // Else the bound cut it.
 			return fmt.Errorf("wait for %s: %w", what, err)
 		}
+		// A connection may notice its deadline, which is that of the check, before the check has ended.
+		cut := looking.Err() != nil || time.Since(begin) >= bound
 		switch {
-		case err != nil && (looking.Err() != nil || tooLate(err)): // The check itself was cut short.
+		case err != nil && (cut || tooLate(err)): // The check itself was cut short.
 		case err != nil:
 			seen = err.Error()
 		case state != "":

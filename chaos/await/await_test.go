@@ -43,6 +43,12 @@ func TestUntil(t *testing.T) {
 			return false, "", await.Stop(fmt.Errorf("ask: %w", ctx.Err()))
 		}, "wait for the moon: waited 10s, last seen: nothing yet: the bound ran out",
 			await.ErrTimeout, 10 * time.Second},
+		{"a look that knows its deadline itself", 0, func(ctx context.Context) (bool, string, error) {
+			bound, _ := ctx.Deadline()
+			time.Sleep(time.Until(bound)) // As a connection does, which wakes up with or before ctx.
+			return false, "", errors.New("i/o timeout")
+		}, "wait for the moon: waited 10s, last seen: nothing yet: the bound ran out", await.ErrTimeout,
+			10 * time.Second},
 		{"a look that came too late", 0, func(ctx context.Context) (bool, string, error) {
 			// As client-go asks when its turn comes after the bound: it returns at once.
 			bound, _ := ctx.Deadline()

@@ -269,9 +269,9 @@ func selftestsOfGroups() []plan.Scenario {
 	}
 }
 
-// cloneKilled has a replica get a transaction of its own, so that the promoter clones it again, and kills one of the two
-// servers meanwhile. The clone drops what the replica has, waits for the delay, and then copies for some ten seconds. The
-// primary has no binary logs of what came before. Steps come right before the kill.
+// cloneKilled has a replica get a transaction of its own, so that the promoter clones it again, and kills one of the
+// two servers meanwhile. The clone drops what the replica has, waits for the delay, and then copies for some ten
+// seconds. The primary has no binary logs of what came before. Steps come right before the kill.
 func cloneKilled(r *rand.Rand, killed, delay int, before ...plan.Step) plan.Plan {
 	purge := statement(0, "FLUSH BINARY LOGS; DO SLEEP(2); PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
 	errant := statement(1, fmt.Sprintf("SET GLOBAL clone_delay_after_data_drop = %d; "+

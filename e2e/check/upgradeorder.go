@@ -149,8 +149,8 @@ func (r *ruling) judgeSkew(node string, k *kubeletAt, s answered) {
 	}
 }
 
-// judgeDrained finds the pods of the StatefulSet that were on a node when its kubelet was replaced, or came there before
-// the new one had told its version, and were still there then.
+// judgeDrained finds the pods of the StatefulSet that were on a node when its kubelet was replaced, or came there
+// before the new one had told its version, and were still there then.
 func (r *ruling) judgeDrained(node string, k *kubeletAt) {
 	var begin *history.Event
 	for _, e := range r.world.Of(history.KindUpgrade) {

@@ -609,8 +609,8 @@ nightly. What it makes of a bucket it writes below --out, and into the bucket.`,
 	return cmd
 }
 
-// nightRunner is a lane: it carries out units one after another. They share a cluster as long as it fits the unit and is
-// shown to be clean.
+// nightRunner is a lane: it carries out units one after another. They share a cluster as long as it fits the unit and
+// is shown to be clean.
 type nightRunner struct {
 	options trial.ClusterOptions
 

@@ -270,16 +270,18 @@ func selftestsOfGroups() []plan.Scenario {
 }
 
 // cloneKilled has a replica get a transaction of its own, so that the promoter clones it again, and kills one of the
-// two servers meanwhile. The clone drops what the replica has, waits for the delay, and then copies for some ten
-// seconds. The primary has no binary logs of what came before. Steps come right before the kill.
+// two servers meanwhile: the replica must have dropped its tables then. The clone waits for the delay after that, and
+// copies for some seconds. The primary has no binary logs of what came before. Steps come right before the kill.
 func cloneKilled(r *rand.Rand, killed, delay int, before ...plan.Step) plan.Plan {
 	purge := statement(0, "FLUSH BINARY LOGS; DO SLEEP(2); PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY")
 	errant := statement(1, fmt.Sprintf("SET GLOBAL clone_delay_after_data_drop = %d; "+
 		"SET GLOBAL clone_autotune_concurrency = OFF; SET GLOBAL clone_max_concurrency = 1; "+
 		"SET GLOBAL clone_max_data_bandwidth = 2; SET GLOBAL super_read_only = OFF; CREATE DATABASE errant", delay))
-	wait := plan.Step{Do: plan.ActionPause, Lasting: plan.Duration(4+r.IntN(17)) * plan.Duration(time.Second),
+	wait := plan.Step{Do: plan.ActionPause, Lasting: plan.Duration(5+r.IntN(6)) * plan.Duration(time.Second),
 		Bound: plan.Duration(time.Minute)}
-	steps := append([]plan.Step{purge, errant, wait}, before...)
+	dropped := statement(1, "USE seatrial")
+	dropped.Exec.Refused = "Unknown database"
+	steps := append([]plan.Step{purge, errant, wait, dropped}, before...)
 	return inGroup(r, 3, plan.TopologySemiSync,
 		append(steps, Fault("container-kill", killed, time.Second, 2*time.Minute), settled())...)
 }

@@ -52,7 +52,9 @@ func newHost(t *testing.T, env ...string) host {
 	for name, body := range map[string]string{
 		"stubs/make":   `exec ` + program + ` -n -C '` + root + `' "$@"`,
 		"stubs/sudo":   `[ "$1" = -E ] && shift; exec "$@"`,
-		"stubs/go":     `echo "go $*"; mkdir -p shards/nightly; echo "## PASS" > shards/nightly/summary.md`,
+		// make asks it for GOFLAGS in the folder of the project, where nothing may be written.
+		"stubs/go": `echo "go $*"; [ "$1" != run ] || { mkdir -p shards/nightly &&
+			echo "## PASS" > shards/nightly/summary.md; }`,
 		"bin/seatrial": seatrial, "stubs/seatrial": seatrial,
 	} {
 		path := filepath.Join(dir, name)

@@ -283,7 +283,7 @@ func cloneKilled(r *rand.Rand, killed, delay int, before ...plan.Step) plan.Plan
 	dropped.Exec.Refused = "Unknown database"
 	steps := append([]plan.Step{purge, errant, wait, dropped}, before...)
 	return inGroup(r, 3, plan.TopologySemiSync,
-		append(steps, Fault("container-kill", killed, time.Second, 2*time.Minute), settled())...)
+		append(steps, Within("container-kill", killed, 4*time.Minute, Load(40)), settled())...)
 }
 
 // behind has a replica carry out everything some seconds late, or as soon as it can.

@@ -50,8 +50,8 @@ func newHost(t *testing.T, env ...string) host {
 		t.Fatal(err)
 	}
 	for name, body := range map[string]string{
-		"stubs/make":   `exec ` + program + ` -n -C '` + root + `' "$@"`,
-		"stubs/sudo":   `[ "$1" = -E ] && shift; exec "$@"`,
+		"stubs/make": `exec ` + program + ` -n -C '` + root + `' "$@"`,
+		"stubs/sudo": `[ "$1" = -E ] && shift; exec "$@"`,
 		// make asks it for GOFLAGS in the folder of the project, where nothing may be written.
 		"stubs/go": `echo "go $*"; [ "$1" != run ] || { mkdir -p shards/nightly &&
 			echo "## PASS" > shards/nightly/summary.md; }`,

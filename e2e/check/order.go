@@ -59,6 +59,9 @@ func judgeOrder(r *ruling) {
 	for _, j.set = range sets {
 		o := &ordering{setJudge: j, now: map[int]*world.PodState{}, gone: gone, made: map[int]bool{}}
 		for _, p := range j.set.States {
+			if out := j.set.Released; out != nil && p.Version >= out.Version {
+				break
+			}
 			o.step(p)
 		}
 		if j.set == j.planned {

@@ -486,3 +486,26 @@ func TestEndedWhileThePlanDeletes(t *testing.T) {
 		expect(t, result(t, h, "set-on-delete"), want, says)
 	}
 }
+
+// Somebody changes the labels of a pod, so that its StatefulSet releases it, and scales the pod below it away.
+func TestReleased(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		w := historytest.Web(spec{Replicas: 3})
+		w.Up(0, 1, 2)
+		from := w.Now - 0.1
+		w.Ready(2).Change(func(s *spec) { s.Replicas = 1 }).End(1).Gone(1)
+		h := w.Told(5)
+		editAll(of("pods"), rewrite(`"kind":"StatefulSet"`, `"kind":"StatefulSet","uid":"web-uid-1"`))(h.Events)
+		if released {
+			editAll(after(func(e *history.Event) bool { return of("pods")(e) && e.Object.Name == "web-2" }, from),
+				rewrite(`"controller":true`, `"controller":false`))(h.Events)
+		}
+		for _, name := range []string{"order", "set-status"} {
+			if got := result(t, h, name); released {
+				expect(t, got, check.Unknown, "somebody took web-2 out of StatefulSet web")
+			} else if name == "order" {
+				expect(t, got, check.Fail, "Pod web-1 was ended by scaling down")
+			}
+		}
+	}
+}

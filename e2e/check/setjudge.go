@@ -51,6 +51,13 @@ func newSetJudge(r *ruling) *setJudge {
 	if len(j.planned.Versions) == 0 {
 		r.unknown("StatefulSet %s was never seen", name)
 	}
+	for _, set := range j.sets.Seen() {
+		if p := set.Released; p != nil {
+			j.unknown("somebody took %s out of %s, by its labels or its owner, at %s: nothing is judged from then on",
+				p.Name(), set, j.when(p.Event))
+			j.until = min(j.until, p.Event.Span.NotBefore-1)
+		}
+	}
 	j.readHurts()
 	return j
 }

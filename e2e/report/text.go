@@ -128,29 +128,49 @@ func (s *story) checks(p *page) {
 // reasonMost bounds the characters of a reason where something worse is shown.
 const reasonMost = 240
 
+// Reasons returns why checks could not be shown, a reason of several checks once: its name is theirs.
+func Reasons(results []check.Result) []Item {
+	var all []Item
+	for _, r := range results {
+		for _, reason := range r.Reasons {
+			if i := slices.IndexFunc(all, func(item Item) bool { return item.Value == reason }); i >= 0 {
+				all[i].Name += ", " + r.Check
+				continue
+			}
+			all = append(all, Item{Name: r.Check, Value: reason})
+		}
+	}
+	return all
+}
+
 // reasons says why checks are UNKNOWN. Of reasons that differ only in names and numbers the first one is told.
 func (s *story) reasons(p *page) {
 	p.heading("NOT SHOWN, AND WHY")
-	for _, r := range s.Report.Results {
-		for i, reason := range r.Reasons {
-			if s.all {
-				p.text("  "+short(r.Check)+": ", reason)
+	all := Reasons(s.Report.Results)
+	for i, of := range all {
+		reason, more := of.Value, 0
+		alike := func(other Item) bool { return other.Name == of.Name && pattern(other.Value) == pattern(of.Value) }
+		if !s.all {
+			if slices.IndexFunc(all, alike) < i {
 				continue
 			}
-			same := slices.DeleteFunc(slices.Clone(r.Reasons), func(other string) bool {
-				return pattern(other) != pattern(reason)
-			})
-			if slices.Index(r.Reasons, same[0]) < i {
-				continue
+			for _, other := range all[i+1:] {
+				if alike(other) {
+					more++
+				}
 			}
 			if s.Report.Verdict == check.Fail {
 				reason = clip(reason, reasonMost)
 			}
-			if len(same) > 1 {
-				reason += fmt.Sprintf(" (and %d more like it, see --all)", len(same)-1)
-			}
-			p.text("  "+short(r.Check)+": ", reason)
 		}
+		if more > 0 {
+			reason += fmt.Sprintf(" (and %d more like it, see --all)", more)
+		}
+		if strings.Contains(of.Name, ", ") {
+			p.text("  ", of.Name+": "+reason)
+			continue
+		}
+		p.text("  "+short(of.Name)+": ", reason)
 	}
 }
 

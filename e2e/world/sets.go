@@ -9,6 +9,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/seatrial/seatrial/chaos/history"
 )
@@ -39,6 +41,7 @@ type Set struct {
 	States          []*PodState        // States of its pods, sorted by resourceVersion.
 	Pods            []*PodLife         // In the order in which they were first seen.
 	ByOrdinal       map[int][]*PodLife // In the same order.
+	Released        *PodState          // The first that the StatefulSet, which stays, no longer controls; or nil.
 }
 
 // String names the StatefulSet, as findings print it.
@@ -86,12 +89,35 @@ func readSets(w *World) *Sets {
 	for _, key := range slices.Sorted(maps.Keys(s.byKey)) {
 		set := s.byKey[key]
 		slices.SortStableFunc(set.Revisions, func(a, b *Revision) int { return cmp.Compare(a.Version, b.Version) })
+		set.Released = set.released()
 		s.All = append(s.All, set)
 	}
 	for _, all := range s.deletes {
 		slices.SortFunc(all, func(a, b history.Span) int { return cmp.Compare(a.NotAfter, b.NotAfter) })
 	}
 	return s
+}
+
+// released returns the first state in which a pod has no longer the controller that it had, and which is there and
+// stays: a controller releases a pod whose labels no longer match its selector (pkg/controller,
+// PodControllerRefManager).
+func (s *Set) released() *PodState {
+	owners := map[*PodLife]types.UID{}
+	for _, p := range s.States {
+		if p.Guessed() || p.Deleted() {
+			continue
+		}
+		var owner types.UID
+		if ref := metav1.GetControllerOfNoCopy(p.Meta); ref != nil {
+			owner = ref.UID
+		}
+		was, st := owners[p.Life], s.At(p.Version)
+		if was != "" && was != owner && st != nil && st.UID() == string(was) && !st.Deleting() && !st.Deleted() {
+			return p
+		}
+		owners[p.Life] = owner
+	}
+	return nil
 }
 
 // at returns the Set of a namespace and name; it adds one if there is none.

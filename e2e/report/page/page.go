@@ -15,6 +15,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,14 +70,8 @@ func Write(w io.Writer, j report.Judged) error {
 	if err := report.WriteChronicle(&chronicle, j, report.Options{}); err != nil {
 		return err
 	}
-	var reasons []report.Item // Why checks are UNKNOWN.
-	for _, of := range j.Report.Results {
-		if of.Verdict == check.Unknown {
-			for _, reason := range of.Reasons {
-				reasons = append(reasons, report.Item{Name: of.Check, Value: reason})
-			}
-		}
-	}
+	unknown := slices.DeleteFunc(slices.Clone(j.Report.Results),
+		func(r check.Result) bool { return r.Verdict != check.Unknown })
 	d := draw(j)
 	return render(w, "page.html", script, nil, struct {
 		Summary   report.Summary
@@ -89,7 +84,7 @@ func Write(w io.Writer, j report.Judged) error {
 		Logs      []string
 		Chronicle string
 		Drawing   drawing
-	}{report.Summarize(j), report.About(j), j.Report.Results, j.Report.NotJudged, reasons, d.causes(j.Report),
+	}{report.Summarize(j), report.About(j), j.Report.Results, j.Report.NotJudged, report.Reasons(unknown), d.causes(j.Report),
 		report.Stalls(j.World), j.Logs, chronicle.String(), d.drawing})
 }
 

@@ -137,7 +137,7 @@ func (f *explainFlags) moment(w *world.World) (history.Time, error) {
 	}
 	d, err := time.ParseDuration(f.at)
 	if err != nil || d < 0 {
-		return 0, badArguments("--at %q is no time since the begin of the run; give for example +45s", f.at)
+		return 0, badArguments("--at %q is no time since the beginning of the run; give for example +45s", f.at)
 	}
 	begin := w.Begin()
 	moment, last := begin.Add(d), w.Last()

@@ -113,7 +113,7 @@ func newList() *cobra.Command {
 			}
 			wanted := func(e entry) bool { return filter == "" || len(e.Labels) > 0 && selects(e.Labels) }
 			if len(args) == 0 {
-				return writeAll(w, wanted, output)
+				return writeAll(w, cmd.ErrOrStderr(), filter, wanted, output)
 			}
 			list, ok := entries(args[0])
 			if !ok {
@@ -135,7 +135,7 @@ func newList() *cobra.Command {
 }
 
 // writeAll writes the lists of all kinds.
-func writeAll(w io.Writer, wanted func(entry) bool, output string) error {
+func writeAll(w, stderr io.Writer, filter string, wanted func(entry) bool, output string) error {
 	all, names := map[string][]entry{}, []string{}
 	for _, k := range kinds() {
 		list, _ := entries(k)
@@ -143,6 +143,9 @@ func writeAll(w io.Writer, wanted func(entry) bool, output string) error {
 		if len(list) > 0 {
 			all[k], names = list, append(names, namesIn(list)...)
 		}
+	}
+	if len(names) == 0 {
+		say(stderr, "--label-filter %q selects none of the scenarios and cases", filter)
 	}
 	return writeAs(w, output, all, names, func() (err error) {
 		for i, k := range slices.Sorted(maps.Keys(all)) {

@@ -102,6 +102,16 @@ func TestLabelFilter(t *testing.T) {
 	}
 }
 
+// TestNothingIsSelected: an empty list says why it is empty.
+func TestNothingIsSelected(t *testing.T) {
+	for _, args := range [][]string{{"list"}, {"list", "scenarios"}, {"list", "cases"}} {
+		got := ask(t, append(args, "--label-filter", "nosuch")...)
+		if got.code != exitPass || got.stdout != "" || !strings.Contains(got.stderr, `"nosuch" selects none of the `) {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}
+
 // TestLabels holds that labels are lower case, as a filter's words are, and the same for every seed.
 func TestLabels(t *testing.T) {
 	word := regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)

@@ -44,7 +44,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		args []string
 		want string
 	}{
-		{[]string{"rnu"}, `unknown command "rnu"; did you mean "run"?`},
+		{[]string{"rnu"}, `unknown command "rnu"; did you mean "run"?; see ` + "`seatrial --help`"},
 		{[]string{"run", "smok"}, `scenario "smok" is not known; did you mean "smoke"?`},
 		{[]string{"run"}, "SCENARIO is missing"},
 		{[]string{"run", "smoke", "again"}, `"again" is one argument too many`},

@@ -73,7 +73,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	return badArguments("unknown command %q%s", args[0], didYouMean(args[0], names))
+	return badArguments("unknown command %q%s; see `%s --help`", args[0], didYouMean(args[0], names),
+		cmd.CommandPath())
 }
 
 // noneEmpty refuses flags with empty values: `--cluster "$C"` without a C is not meant for every cluster.

@@ -219,8 +219,8 @@ func kinds() []kind {
 		{
 			do: ActionFault, field: "fault", external: true, check: (*validator).fault, says: Plan.describeFault,
 			hurts: func(p Plan, s Step) string {
-				return fmt.Sprintf("the node of %s, by %s%s: %s once shown, never longer than %s",
-					p.Workload.pod(s.Fault.Ordinal), s.Fault.Name, s.Fault.Params.note(), s.Fault.Hold, s.Bound)
+				return fmt.Sprintf("the node of %s, by %s%s: %s once shown", p.Workload.pod(s.Fault.Ordinal),
+					s.Fault.Name, s.Fault.Params.note(), s.Fault.Hold)
 			},
 		},
 		{

@@ -100,17 +100,20 @@ func WriteText(w io.Writer, j Judged, o Options) error {
 	return p.write(w)
 }
 
+// WorstFirst returns results in the order FAIL, UNKNOWN, PASS, and else as they are.
+func WorstFirst(results []check.Result) []check.Result {
+	order := map[check.Verdict]int{check.Fail: -1, check.Pass: 1}
+	return slices.SortedStableFunc(slices.Values(results), func(a, b check.Result) int {
+		return cmp.Compare(order[a.Verdict], order[b.Verdict])
+	})
+}
+
 // checks puts the checks, those that did not pass first. Where some did not, of those that passed a line is enough.
 func (s *story) checks(p *page) {
 	p.heading("CHECKS")
-	order := map[check.Verdict]int{check.Fail: -1, check.Pass: 1}
-	results := slices.Clone(s.Report.Results)
-	slices.SortStableFunc(results, func(a, b check.Result) int {
-		return cmp.Compare(order[a.Verdict], order[b.Verdict])
-	})
 	var rows []row
 	var passed []string
-	for _, r := range results {
+	for _, r := range WorstFirst(s.Report.Results) {
 		evidence := fmt.Sprintf("(%d %s)", r.Evidence, r.Unit)
 		if r.Verdict == check.Pass && s.Report.Verdict != check.Pass && !s.all {
 			passed = append(passed, r.Check+" "+evidence)

@@ -84,8 +84,8 @@ func Write(w io.Writer, j report.Judged) error {
 		Logs      []string
 		Chronicle string
 		Drawing   drawing
-	}{report.Summarize(j), report.About(j), j.Report.Results, j.Report.NotJudged, report.Reasons(unknown), d.causes(j.Report),
-		report.Stalls(j.World), j.Logs, chronicle.String(), d.drawing})
+	}{report.Summarize(j), report.About(j), report.WorstFirst(j.Report.Results), j.Report.NotJudged,
+		report.Reasons(unknown), d.causes(j.Report), report.Stalls(j.World), j.Logs, chronicle.String(), d.drawing})
 }
 
 // Entry is a run in the index.

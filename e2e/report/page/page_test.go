@@ -120,6 +120,20 @@ func TestARowThatAFailoverLost(t *testing.T) {
 	}
 }
 
+// TestTheWorstIsFirst: who opens a page that is not PASS sees what failed before what held.
+func TestTheWorstIsFirst(t *testing.T) {
+	page := write(t, recorded(t)["k8s-61832-5-fail"])
+	at := 0
+	for _, want := range []string{"<b>rows</b>", "<b>witness</b>", "<b>checksums</b>", "<h2>Findings</h2>",
+		"<h2>Not shown</h2>"} {
+		next := strings.Index(page[at:], want)
+		if next < 0 {
+			t.Fatalf("%s is not after what was wanted before it", want)
+		}
+		at += next
+	}
+}
+
 // TestDoubleMount holds the drawing against what the checks found in a run with two databases on five volumes.
 // TestRowsOfAGroupThatAllWriteTo holds that a passing trial of it lost no row.
 func TestRowsOfAGroupThatAllWriteTo(t *testing.T) {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -21,6 +22,9 @@ const (
 		"log report no damage."
 	withoutFiles = "No table and no file system is damaged."
 )
+
+// errorLog names the error log among the parts of an instance.
+const errorLog = "the error log"
 
 // pageTool verifies pages; innochecksum did before.
 const pageTool = "page-verifier"
@@ -45,8 +49,8 @@ func Integrity() Check {
 }
 
 func judgeIntegrity(r *ruling) {
-	j := &integrity{ruling: r, tables: map[string]bool{}, volumes: map[string]bool{},
-		files: map[string]map[string]bool{}}
+	j := &integrity{ruling: r, instances: r.trial.Instances(r.trial.Finally()), volumes: map[string]bool{},
+		parts: map[[2]string]bool{}}
 	inspections := r.world.Of(history.KindInspection)
 	verified := func(e *history.Event) bool { return e.Inspection.Tool == pageTool }
 	switch {
@@ -68,9 +72,9 @@ func judgeIntegrity(r *ruling) {
 // integrity holds what was inspected.
 type integrity struct {
 	*ruling
-	tables  map[string]bool            // By instance.
-	volumes map[string]bool            // By PersistentVolume.
-	files   map[string]map[string]bool // Kinds of data files, by instance.
+	instances []string           // That the plan ends with.
+	volumes   map[string]bool    // Theirs, by instance; by PersistentVolume in histories that name none.
+	parts     map[[2]string]bool // Instances and their tables, logs and kinds of data files.
 }
 
 func (j *integrity) inspection(e *history.Event) {
@@ -79,19 +83,18 @@ func (j *integrity) inspection(e *history.Event) {
 		j.unknown("%s could not be looked over for damage: %s", inspected(in), in.Error)
 		return
 	}
-	few := 3
+	few, part := 3, ""
 	switch {
 	case in.Table != "":
-		j.tables[in.Instance] = true
+		part = "table " + in.Table
 	case in.File != "":
-		few = history.MaxMessages // A tool names each damaged page.
-		if j.files[in.Instance] == nil {
-			j.files[in.Instance] = map[string]bool{}
-		}
-		j.files[in.Instance][dataFile(in.File)] = true
-	case in.PV != "":
-		j.volumes[in.PV] = true
+		few, part = history.MaxMessages, dataFile(in.File) // A tool names each damaged page.
+	case in.PV == "":
+		part = errorLog
+	case in.Instance == "" || slices.Contains(j.instances, in.Instance):
+		j.volumes[cmp.Or(in.Instance, in.PV)] = true
 	}
+	j.parts[[2]string{in.Instance, part}] = true
 	if in.Table != "" && j.trial.Origin(in.Instance) != in.Instance && slices.ContainsFunc(in.Messages, isGone) {
 		j.unknown("%s is not there: it is a copy, which has none before it was made", inspected(in))
 		return
@@ -121,23 +124,36 @@ func isGone(message string) bool {
 
 // complete adds a reason for everything that was not inspected.
 func (j *integrity) complete() {
-	want := j.trial.Finally()
-	if instances := j.trial.Instances(want); !j.trial.Plan.Workload.Light {
-		missing := slices.DeleteFunc(slices.Clone(instances), func(name string) bool { return j.tables[name] })
-		if len(missing) > 0 {
-			j.unknown("the tables of %s were never looked over for damage", strings.Join(missing, ", "))
+	tables := []string{"table quiet", "table ledger"}
+	looked, verified := tables, []string(nil)
+	if j.trial.Plan.DataFiles {
+		looked, verified = append(looked, errorLog), dataFiles()
+	}
+	if !j.trial.Plan.Workload.Light {
+		untouched := slices.DeleteFunc(slices.Clone(j.instances), func(name string) bool {
+			return len(j.missing(name, tables)) < len(tables)
+		})
+		if len(untouched) > 0 {
+			j.unknown("the tables of %s were never looked over for damage", strings.Join(untouched, ", "))
 		}
-		for _, name := range instances {
-			missing := slices.DeleteFunc(dataFiles(), func(kind string) bool { return j.files[name][kind] })
-			if len(missing) > 0 && j.trial.Plan.DataFiles {
+		for _, name := range j.instances {
+			if missing := j.missing(name, looked); len(missing) > 0 && !slices.Contains(untouched, name) {
+				j.unknown("never looked over for damage, of %s: %s", name, strings.Join(missing, ", "))
+			}
+			if missing := j.missing(name, verified); len(missing) > 0 {
 				j.unknown("not verified on disk, of %s: %s", name, strings.Join(missing, ", "))
 			}
 		}
 	}
-	if len(j.volumes) < want {
+	if want := len(j.instances); len(j.volumes) < want {
 		j.unknown("the file systems of %d volumes were looked over for damage, the workload has %d",
 			len(j.volumes), want)
 	}
+}
+
+// missing returns the parts of an instance that were not inspected.
+func (j *integrity) missing(instance string, parts []string) []string {
+	return slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return j.parts[[2]string{instance, part}] })
 }
 
 // dataFiles returns the kinds of data files that every instance has, as patterns of path.Match.

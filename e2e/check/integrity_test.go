@@ -54,6 +54,8 @@ func verified(exitCode int) []history.Event {
 			}
 			add(history.Event{Kind: history.KindInspection, Source: "localpv", Inspection: &in})
 		}
+		add(history.Event{Kind: history.KindInspection, Source: "trial", Inspection: &history.Inspection{
+			Tool: "mysqld's error log", Instance: name, Clean: true}})
 	}
 	return events
 }
@@ -93,6 +95,15 @@ func TestIntegrityOfDataFiles(t *testing.T) {
 			"binlog-verifier found damage in file data/data/binlog.000001 of mysql-0: Event crc check failed."},
 		{"one file not looked at", 0, drop(quiet), check.Unknown, "not verified on disk, of mysql-1: quiet.ibd"},
 		{"one undo log of two", 0, drop(file("mysql-1", "undo_002")), check.Pass, ""},
+		{"an error log not looked at", 0, drop(inspection("mysqld's error log", "mysql-1", "")), check.Unknown,
+			"never looked over for damage, of mysql-1: the error log"},
+		{"a table not looked at", 0, drop(inspection("CHECK TABLE", "mysql-1", "ledger")), check.Unknown,
+			"never looked over for damage, of mysql-1: table ledger"},
+		{"complaints in an error log", 0, edit(inspection("mysqld's error log", "mysql-1", ""), damaged), check.Fail,
+			"mysqld's error log found damage in the data of mysql-1"},
+		{"the volume of a pod that was removed instead", 0, edit(inspection("e2fsck", "local-1", ""),
+			func(e *history.Event) { e.Inspection.Instance = "mysql-3" }), check.Unknown,
+			"the file systems of 2 volumes were looked over for damage, the workload has 3"},
 		{"an instance not looked at", 0, drop(func(e *history.Event) bool {
 			return e.Kind == history.KindInspection && e.Inspection.File != "" && e.Inspection.Instance == "mysql-2"
 		}), check.Unknown,

@@ -135,6 +135,11 @@ func integrityMutations() []mutation {
 		{"one volume looked at twice", "integrity", edit(volume, func(e *history.Event) {
 			e.Inspection.PV = "local-1"
 		}), unknown, "of 2 volumes were looked over for damage"},
+		{"a table nobody looked at", "integrity", drop(table), unknown,
+			"never looked over for damage, of mysql-1: table ledger"},
+		{"the volume of a pod that was removed instead", "integrity", edit(volume, func(e *history.Event) {
+			e.Inspection.Instance = "mysql-3"
+		}), unknown, "of 2 volumes were looked over for damage"},
 		{"an instance nobody looked at", "integrity",
 			then(drop(table), drop(inspection("CHECK TABLE", "mysql-1", "quiet"))), unknown,
 			"the tables of mysql-1 were never looked over"},

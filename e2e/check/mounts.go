@@ -91,29 +91,56 @@ func judgeMounts(r *ruling) {
 	if mounted {
 		r.noteLedger(window)
 	}
-	if onSharedDisk(r.trial.Plan) {
+	held := onSharedDisk(r.trial.Plan)
+	if held {
 		r.sawNodes(r.world.Containers().HoldingCoverage, r.world.NodesUsed(), window)
-		r.sawHeld()
+	}
+	if mounted {
+		r.sawUsed(held)
 	}
 }
 
-// sawHeld adds a reason for each volume that was never seen outside its node's own mounts, though a pod that uses it
-// was Ready: without this, an observer that misses all containers would pass.
-func (r *ruling) sawHeld() {
-	held := map[string]bool{}
-	for _, e := range r.world.Of(history.KindHolding) {
-		held[e.Holding.Identity.Key()] = true
-	}
-	for _, v := range r.world.Volumes().Handled() {
-		if slices.ContainsFunc(v.Keys, func(key string) bool { return held[key] }) {
+// sawUsed adds a reason for each pod that was Ready and whose volume was not seen mounted on its node or, if containers
+// were watched, in none of the pod's: without this, a ledger or an observer that misses one pod would pass.
+func (r *ruling) sawUsed(watched bool) {
+	for _, pod := range r.world.Pods().All {
+		ready := slices.IndexFunc(pod.States, (*world.PodState).Healthy)
+		if ready < 0 {
 			continue
 		}
-		for _, pod := range r.world.Pods().All {
-			if r.world.Storage().Uses(pod, v.Name) && slices.ContainsFunc(pod.States, (*world.PodState).Healthy) {
-				r.unknown("volume %s was seen in no container, though pod %s, which uses it, was Ready", v.Name,
-					pod.Name)
-				break
+		var volumes []*world.VolumeLife
+		for _, name := range r.world.Storage().VolumesOf(pod) {
+			if v := r.world.Volumes().ByName[name]; v != nil {
+				volumes = append(volumes, v)
 			}
+		}
+		if len(volumes) == 0 {
+			continue
+		}
+		life := history.Between(pod.States[ready].Event.Span.NotBefore, world.Forever)
+		if pod.End != nil {
+			life.NotAfter = max(life.NotBefore, pod.End.Event.Span.NotAfter)
+		}
+		// A pod has one claim here; if that was made again, it has one of two volumes.
+		mounted := slices.ContainsFunc(volumes, func(v *world.VolumeLife) bool {
+			return slices.ContainsFunc(v.Mounts, func(m *world.Mount) bool {
+				return m.Node == pod.Node && m.Possible().PossiblyOverlaps(life)
+			})
+		})
+		held := slices.ContainsFunc(r.world.Of(history.KindHolding), func(e *history.Event) bool {
+			h := e.Holding // Without a pod it may be runc as it makes the pod's container, see readHoldings.
+			_, copied := history.PlaceOf(h.Path)
+			return h.Node == pod.Node && (h.PodUID == pod.UID || h.PodUID == "" && !copied) &&
+				slices.ContainsFunc(volumes, func(v *world.VolumeLife) bool {
+					return slices.Contains(v.Keys, h.Identity.Key())
+				})
+		})
+		switch name := volumes[0].Name; {
+		case watched && !held:
+			r.unknown("volume %s was seen in no container, though pod %s, which uses it, was Ready", name, pod.Name)
+		case !mounted:
+			r.unknown("volume %s was not seen mounted on node %s, though pod %s, which uses it, was Ready there", name,
+				pod.Node, pod.Name)
 		}
 	}
 }

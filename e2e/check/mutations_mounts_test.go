@@ -216,6 +216,9 @@ func diskMountMutations() []mutation {
 		path := historytest.PodPath("other-uid", "pvc-0")
 		t.Mount(history.MountAttach, "worker", historytest.FirstBoot, 100, path, 20)
 	}
+	later := func(e *history.Event) bool {
+		return e.Kind == history.KindHolding && e.Holding.PodUID == historytest.Disk().PodUID("mysql-1")
+	}
 	noPodMount := drop(func(e *history.Event) bool {
 		return e.Kind == history.KindMount && strings.Contains(e.Mount.Path, "/pods/")
 	})
@@ -239,6 +242,10 @@ func diskMountMutations() []mutation {
 			then(strangerHolds(historytest.GlobalPath("pvc-0")), mode("ReadWriteOncePod")), pass, ""},
 		{"no container seen", "mounts", onDisk(drop(kind(history.KindHolding))), unknown,
 			"was seen in no container, though pod mysql-0, which uses it, was Ready"},
+		{"the container of a later pod not seen", "mounts", onDisk(drop(later)), unknown,
+			"volume pvc-1 was seen in no container, though pod mysql-1, which uses it, was Ready"},
+		{"the container of a later pod, seen while runc made it", "mounts", onDisk(editAll(later,
+			func(e *history.Event) { e.Holding.PodUID = "" })), pass, ""},
 		{"containers not watched", "mounts", onDisk(drop(observer("holdings", "worker", history.ObserverOn))), unknown,
 			"the observer holdings was never on on node worker"},
 	}

@@ -253,6 +253,9 @@ func identityMutations() []mutation {
 		{"process of no pod", "pod-identity", addDisk(func(t *historytest.Trial) {
 			t.Process("worker", "mysqld", "", 77, 20, 30)
 		}), unknown, "mysqld (pid 77) on node worker is of no pod"},
+		{"no process of a later pod of the name", "pod-identity", onDisk(drop(func(e *history.Event) bool {
+			return e.Kind == history.KindProcess && e.Process.PodUID == historytest.Disk().PodUID("mysql-1")
+		})), unknown, "no database process of pod mysql-1 (uid mysql-1-uid-30) was ever seen, though it was Ready"},
 		{"another program", "pod-identity", addDisk(func(t *historytest.Trial) {
 			t.Process("worker", "sh", "nobody", 77, 20, 30)
 		}), pass, ""},

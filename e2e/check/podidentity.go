@@ -31,7 +31,7 @@ func PodIdentity() Check {
 func judgePodIdentity(r *ruling) {
 	pods, seen := r.world.Pods().ByUID, r.world.Containers()
 	r.watched("which process is whose is not known", world.PodsObserver)
-	byName := map[string][]*world.Process{}
+	byName, ran := map[string][]*world.Process{}, map[string]bool{}
 	window := r.since()
 	for _, p := range seen.Processes {
 		if p.Name != world.Database {
@@ -50,6 +50,13 @@ func judgePodIdentity(r *ruling) {
 			r.judged(pod.Name)
 			key := world.Key(pod.Namespace, pod.Name)
 			byName[key] = append(byName[key], p)
+			ran[p.Pod] = true
+		}
+	}
+	for _, pod := range r.world.Pods().All {
+		if strings.HasPrefix(pod.Name, r.trial.Plan.Workload.StatefulSet+"-") && len(ran) > 0 &&
+			!ran[pod.UID] && slices.ContainsFunc(pod.States, (*world.PodState).Healthy) {
+			r.unknown("no database process of pod %s (uid %s) was ever seen, though it was Ready", pod.Name, pod.UID)
 		}
 	}
 	for _, name := range r.trial.Instances(r.trial.Plan.Workload.Replicas) {

@@ -153,16 +153,25 @@ func (s *Storage) PodName(uid string) string {
 }
 
 // Uses reports whether a claim of the pod is bound to a PersistentVolume.
-func (s *Storage) Uses(p *PodLife, pv string) bool {
-	return slices.ContainsFunc(p.Claims, func(c ClaimUse) bool {
+func (s *Storage) Uses(p *PodLife, pv string) bool { return slices.Contains(s.VolumesOf(p), pv) }
+
+// VolumesOf returns the names of the PersistentVolumes that the pod's claims were bound to while it was there. A claim
+// that was made again has several.
+func (s *Storage) VolumesOf(p *PodLife) []string {
+	var names []string
+	for _, c := range p.Claims {
 		key := Key(p.Namespace, c.Claim)
-		if all := s.bound[key]; len(all) > 0 {
-			return slices.ContainsFunc(all, func(b binding) bool {
-				return b.volume == pv && b.from <= p.Until() && p.First.Version <= b.to
-			})
+		if all := s.bound[key]; len(all) == 0 {
+			names = append(names, s.claims[key])
+		} else {
+			for _, b := range all {
+				if b.from <= p.Until() && p.First.Version <= b.to {
+					names = append(names, b.volume)
+				}
+			}
 		}
-		return s.claims[key] == pv
-	})
+	}
+	return names
 }
 
 // ManyNodes reports whether the volume may be on several nodes at once.

@@ -53,9 +53,8 @@ func judgePodIdentity(r *ruling) {
 			ran[p.Pod] = true
 		}
 	}
-	for _, pod := range r.world.Pods().All {
-		if strings.HasPrefix(pod.Name, r.trial.Plan.Workload.StatefulSet+"-") && len(ran) > 0 &&
-			!ran[pod.UID] && slices.ContainsFunc(pod.States, (*world.PodState).Healthy) {
+	for _, pod := range r.world.Sets().Named(r.trial.Plan.Workload.StatefulSet).Pods {
+		if len(ran) > 0 && !ran[pod.UID] && slices.ContainsFunc(pod.States, (*world.PodState).Healthy) {
 			r.unknown("no database process of pod %s (uid %s) was ever seen, though it was Ready", pod.Name, pod.UID)
 		}
 	}

@@ -55,13 +55,13 @@ func newNightly() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nightly",
 		Short: "Run every scenario and case that has no verdict yet, then new seeds, until the budget ends",
-		Long: `Nightly runs every scenario and every case once for a commit and a Kubernetes version: first what was not
-as expected in its last run, then what has not run for the longest time. Among equals, those that can share a cluster run
-together, the shortest first. The rest of the budget goes to new seeds. A seed whose outcome is not as expected is tried
-up to five more times. The same command with the same --runs continues where the last one ended, however it ended. The
-exit code is the verdict: 0 if all outcomes were as expected, 1 if one was certainly not, 2 if one is missing or could
-not be shown. A trial that does not fit into the rest of the budget does not start; one that has started is not cut
-short.`,
+		Long: `Nightly runs every scenario and every case once for a commit and a Kubernetes version: first what was
+not as expected in its last run, then what has not run for the longest time. Among equals, those that
+can share a cluster run together, the shortest first. The rest of the budget goes to new seeds. A seed
+whose outcome is not as expected is tried up to five more times. The same command with the same --runs
+continues where the last one ended, however it ended. The exit code is the verdict: 0 if all outcomes
+were as expected, 1 if one was certainly not, 2 if one is missing or could not be shown. A trial that
+does not fit into the rest of the budget does not start; one that has started is not cut short.`,
 		Example: "  seatrial nightly --budget 8h\n" +
 			"  seatrial nightly --budget 1h --label-filter 'light && !node-reboot || /^smoke/'\n" +
 			"  seatrial nightly --budget 2h --shard 2/7\n  seatrial nightly merge shards/*",

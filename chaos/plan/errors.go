@@ -137,7 +137,7 @@ func (l *FieldErrors) unknown(at, name, detail string, known []string) {
 }
 
 // Nearest returns the candidate nearest to name, and whether it is near enough to suggest: at most a third of its
-// letters have to change.
+// letters have to change, or one of a shorter one.
 func Nearest(name string, candidates []string) (string, bool) {
 	best, distance := "", -1
 	for _, c := range candidates {
@@ -146,27 +146,31 @@ func Nearest(name string, candidates []string) (string, bool) {
 			best, distance = c, d
 		}
 	}
-	if distance < 0 || distance > max(2, len(best)/3) {
+	if distance < 0 || distance > max(1, len(best)/3) {
 		return "", false
 	}
 	return best, true
 }
 
-// editDistance counts the insertions, deletions and replacements of bytes that turn a into b (Levenshtein).
+// editDistance counts the insertions, deletions and replacements of bytes, and swaps of two beside each other, that
+// turn a into b (optimal string alignment).
 func editDistance(a, b string) int {
+	var before, last []int // The two rows above.
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
+		before, last, row = last, row, append(before[:0], i)
 		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
+			replaced := last[j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
 			}
-			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
+			row = append(row, min(last[j]+1, row[j-1]+1, replaced))
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
 		}
 	}
 	return row[len(b)]

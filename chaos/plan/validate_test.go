@@ -113,6 +113,8 @@ func mistakes() []mistake {
 			"workload.replicas: -1 is out of range; use 1 to 64"},
 		{"file system", func(p *plan.Plan) { p.Workload.FileSystem = "zfs" },
 			`workload.fileSystem: no file system "zfs"; did you mean "xfs"?`},
+		{"another file system", func(p *plan.Plan) { p.Workload.FileSystem = "ntfs" },
+			`workload.fileSystem: no file system "ntfs"; known: ext4, xfs`},
 		{"clients", func(p *plan.Plan) { p.Workload.Clients = 0 }, "workload.clients: 0 is out of range"},
 		{"transactions of one", func(p *plan.Plan) { p.Workload.Transactions = 1 },
 			"workload.transactions: 1 is out of range; use 2 to 256"},
@@ -155,8 +157,8 @@ func mistakes() []mistake {
 		{"too many steps", func(p *plan.Plan) { p.Steps = make([]plan.Step, 1001) },
 			"steps: 1001 steps; use 1 to 1000"},
 		{"number", func(p *plan.Plan) { p.Steps[1].N = 7 }, "steps[1].n: 7 is out of order; use 2"},
-		{"action", func(p *plan.Plan) { p.Steps[0].Do = "lode" },
-			`steps[0].do: no action "lode"; did you mean "load"?`},
+		{"action", func(p *plan.Plan) { p.Steps[0].Do = "laod" },
+			`steps[0].do: no action "laod"; did you mean "load"?`},
 	}
 }
 
@@ -247,6 +249,17 @@ func TestNeedsAreHeldAgainstTheCluster(t *testing.T) {
 		"no such module; choose another fault or another machine"
 	if got := list[0].Field + ": " + list[0].Detail; got != want {
 		t.Errorf("got  %s\nwant %s", list[0], want)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for name, want := range map[string]string{
+		"foo": "", "ntfs": "", "pdo": "pod", "psd": "pod", "xfs3": "xfs", "kubelte-kil": "kubelet-kill",
+		"kubelt-klii": "kubelet-kill", "kublt-klll": "kubelet-kill", "kbl-klll": "", "": "",
+	} {
+		if got, _ := plan.Nearest(name, []string{"boot", "xfs", "pod", "kubelet-kill"}); got != want {
+			t.Errorf("%q suggests %q, not %q", name, got, want)
+		}
 	}
 }
 

@@ -84,7 +84,8 @@ func (p Plan) Validate(caps Caps) error {
 				s.N)
 		}
 	}
-	if w.Replicas > 0 { // What steps may do depends on it.
+	// What steps may do depends on them.
+	if p.Workers > 0 && w.Replicas > 0 && slices.Contains(Topologies(), w.TopologyName()) {
 		v.steps("steps", p.Steps, depth{})
 		v.finally(p.Steps)
 		v.overlaps()

@@ -237,6 +237,28 @@ func TestIllegalPlansNameFieldAndFix(t *testing.T) {
 	}
 }
 
+// TestAMistakeIsToldOnce, without what follows from it.
+func TestAMistakeIsToldOnce(t *testing.T) {
+	shared := func(p *plan.Plan) { p.Workload.Storage, p.Workload.Fencing = plan.StorageSharedDisk, "single" }
+	for name, change := range map[string]func(p *plan.Plan){
+		"workload.topology": func(p *plan.Plan) {
+			p.Workload.Topology, p.Workload.Replicas, p.Workload.Transfers = "ring", 2, 2
+		},
+		"workers": func(p *plan.Plan) {
+			shared(p)
+			p.Workers, p.Workload.Zones = -1, 2
+		},
+		"workload.replicas": func(p *plan.Plan) { p.Workload.Topology, p.Workload.Replicas = plan.TopologyAsync, -1 },
+	} {
+		p := legal()
+		change(&p)
+		var list plan.FieldErrors
+		if err := p.Validate(caps()); !errors.As(err, &list) || len(list) != 1 || list[0].Field != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestNeedsAreHeldAgainstTheCluster(t *testing.T) {
 	c := caps()
 	c.Cannot = map[string]string{"nftables": "no such module", "systemd": "it runs OpenRC", "odd": "nobody needs it"}

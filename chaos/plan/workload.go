@@ -236,7 +236,9 @@ func (v *validator) workload() {
 	case !v.OneOf("workload.storage", "storage", w.StorageName(), Storages()...):
 	case w.StorageName() == StorageSharedDisk:
 		v.OneOf("workload.fencing", "fencing", w.Fencing, "none", "single", "evict", FencingUnattached)
-		v.Range("workload.zones", w.Zones, 0, v.plan.Workers)
+		if v.plan.Workers > 0 {
+			v.Range("workload.zones", w.Zones, 0, v.plan.Workers)
+		}
 		v.attacher(w)
 	case w.Fencing != "":
 		v.Add("workload.fencing", "leave it out", "storage %q has no fencing", w.StorageName())
@@ -306,7 +308,7 @@ func (v *validator) local(w Workload) {
 	if w.LocalVolumes == nil {
 		return
 	}
-	if n := len(w.LocalVolumes); n != v.plan.Workers {
+	if n := len(w.LocalVolumes); v.plan.Workers > 0 && n != v.plan.Workers {
 		v.Add("workload.localVolumes", "give a list for each worker", "%s of %s", Count(n, "list"),
 			Count(v.plan.Workers, "worker"))
 	}
@@ -331,6 +333,11 @@ func (v *validator) database(w Workload) {
 		return
 	}
 	v.Range("workload.clients", w.Clients, 1, MaxClients)
+	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)
+	v.Range("workload.syncBinlog", w.SyncLog(), 0, 1)
+	if !v.topology("workload.", w) { // What else a database may have depends on it.
+		return
+	}
 	single, lossless := []string{TopologySingle}, []string{TopologyGroup, TopologySemiSync, TopologySingle}
 	for _, more := range []struct {
 		at      string
@@ -355,9 +362,6 @@ func (v *validator) database(w Workload) {
 				strings.Join(more.in, ", "))
 		}
 	}
-	v.Range("workload.flushLogAtTrxCommit", w.FlushLog(), 0, 2)
-	v.Range("workload.syncBinlog", w.SyncLog(), 0, 1)
-	v.topology("workload.", w)
 	if top := w.TopologyName(); w.ManualFailover && top != TopologyAsync && top != TopologySemiSync {
 		v.Add("workload.manualFailover", "leave it out", "topology %q has no promoter that fails over", top)
 	}
@@ -370,12 +374,13 @@ func (v *validator) database(w Workload) {
 	}
 }
 
-// topology checks how the databases belong together; at is the path of the fields.
-func (v *validator) topology(at string, w Workload) {
-	v.OneOf(at+"topology", "topology", w.TopologyName(), Topologies()...)
-	if w.Grouped() && w.Replicas < leastGrouped {
+// topology checks how the databases belong together, and reports whether that is known; at is the path of the fields.
+func (v *validator) topology(at string, w Workload) bool {
+	known := v.OneOf(at+"topology", "topology", w.TopologyName(), Topologies()...)
+	if known && w.Grouped() && 1 <= w.Replicas && w.Replicas < leastGrouped {
 		v.Add(at+"replicas", "use 3 or more", fewGrouped, w.Replicas, w.Topology)
 	}
+	return known
 }
 
 // light checks that a light workload has nothing that needs a database.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -105,11 +106,18 @@ func (f WorkloadFile) workload(manifests string) Workload {
 }
 
 // Put replaces the workload of a plan by that of f; manifests are the text of f.Manifests. The steps stay, so the
-// plan's workload must have as many replicas and no special options but those of a group of the same topology. Its
-// error is FieldErrors.
+// plan's workload must have as many replicas, the same topology and no special options but those of a group. Its error
+// is FieldErrors.
 func (f WorkloadFile) Put(p Plan, manifests string) (Plan, error) {
 	var errs FieldErrors
-	if p.Workload.Grouped() && p.Workload.TopologyName() == f.Topology { // What else it has is for databases of ours.
+	if have, want := p.Workload.TopologyName(), f.workload("").TopologyName(); have != want {
+		fix := "use " + strconv.Quote(have) + ", or a scenario that is not topology-*"
+		if want != TopologySingle {
+			fix = "use a scenario topology-" + want + "-*, or a plan of your own with that workload.topology"
+		}
+		errs.Add("topology", fix, "scenario %q is for topology %q, not for %q", p.Scenario, have, want)
+	}
+	if p.Workload.Grouped() { // What else it has is for databases of ours.
 		p.Workload.Topology, p.Workload.Transactions, p.Workload.Transfers = "", 0, 0
 	}
 	special := SetFields(p.Workload)

@@ -115,6 +115,7 @@ func TestWorkloadFilesAreTakenOrRefusedByField(t *testing.T) {
 func TestGroupScenarios(t *testing.T) {
 	for scenario, legal := range map[string][]string{
 		"smoke":                           {"", "single"}, // It scales to one.
+		"network":                         {"", "single"}, // It does not scale.
 		"topology-semisync-primary-cut":   {"semisync"},
 		"topology-async-calm":             {"async"},
 		"topology-group-multi-member-cut": {"group-multi"},
@@ -130,8 +131,9 @@ func TestGroupScenarios(t *testing.T) {
 			if err == nil {
 				err = trial.Validate(trial.AllParts(), p)
 			}
-			if want := slices.Contains(legal, topology); (err == nil) != want ||
-				err != nil && !strings.Contains(err.Error(), "topology") {
+			var list plan.FieldErrors
+			if want := slices.Contains(legal, topology); (err == nil) != want || // Nothing of steps that nobody wrote.
+				errors.As(err, &list) && (len(list) != 1 || list[0].Field != "topology") {
 				t.Errorf("%s with topology %q: %v, want it taken: %v", scenario, topology, err, want)
 			}
 		}

@@ -25,7 +25,7 @@ type External struct {
 	// Manifests are objects in YAML, one StatefulSet among them: as they were when the plan was made.
 	Manifests string `json:"manifests,omitempty"`
 	Port      int    `json:"port"` // Of a pod, where the data client connects.
-	// Container is the one that serves the data; empty for the first.
+	// Container is where steps exec run; it may be empty if a pod has only one.
 	Container string     `json:"container,omitempty"`
 	Secret    *SecretRef `json:"secret,omitempty"`
 	// Command is the data client: a program and its arguments, found as a shell finds it.
@@ -55,7 +55,7 @@ type WorkloadFile struct {
 	// group-multi, if they are one database.
 	Topology  string     `json:"topology,omitempty"`
 	Manifests string     `json:"manifests,omitempty"` // A file or a folder, relative to the workload file.
-	Container string     `json:"container,omitempty"`
+	Container string     `json:"container,omitempty"` // Where steps exec run; may be left out if a pod has only one.
 	Port      int        `json:"port"`
 	Secret    *SecretRef `json:"secret,omitempty"`
 	Data      DataClient `json:"data"`

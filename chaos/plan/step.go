@@ -114,7 +114,7 @@ func (t Tamper) where(w Workload) string {
 // Exec is a program that is run once, in a pod. It is done when it ended with 0 or as Refused says; else it has failed.
 type Exec struct {
 	Ordinal   int    `json:"ordinal"`
-	Container string `json:"container,omitempty"` // Empty for the one that serves the data.
+	Container string `json:"container,omitempty"` // Empty for the workload's, or the only one of a pod.
 	// Command is the program, as it is found in the container, and its arguments; no shell reads it.
 	Command []string `json:"command"`
 	// Refused is part of what the program must write as it ends with another code than 0: the database must refuse what

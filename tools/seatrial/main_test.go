@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -179,9 +180,13 @@ func TestIllegalPlanIsRefusedOnPaper(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(p, "kubelet-kill", "kubelet-kick")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := ask(t, "run", "--plan", path)
-	if got.code != exitArguments || !strings.Contains(got.stderr, `kubelet-kick`) {
-		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	for _, command := range []string{"plan", "run"} {
+		got := ask(t, command, "--plan", path)
+		want := fmt.Sprintf("--plan %q: the plan is not legal:\n", path)
+		if got.code != exitArguments || !strings.Contains(got.stderr, want) ||
+			!strings.Contains(got.stderr, `kubelet-kick`) {
+			t.Errorf("%s: exit code %d, stderr %q", command, got.code, got.stderr)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ the ClusterRole that the plan needs on an existing cluster.`,
 				return err
 			}
 			if err := trial.Validate(trial.AllParts(), p); err != nil {
-				return illegal("the plan is not legal:", err)
+				return f.illegal(err)
 			}
 			if err := f.cluster.access.check(); err != nil {
 				return err
@@ -181,6 +181,19 @@ func illegal(what string, err error) error {
 	return badArguments("%s%s", what, fields.Lines())
 }
 
+// illegal turns errors in the plan into bad arguments, which name its file if it is from one.
+func (f *runFlags) illegal(err error) error {
+	return inFile("--plan", f.planFile, illegal("the plan is not legal:", err))
+}
+
+// inFile names the flag and file that an error is about, if it is about a file.
+func inFile(flag, name string, err error) error {
+	if name == "" {
+		return err
+	}
+	return badArguments("%s %q: %w", flag, name, err)
+}
+
 // readFile reads a file; "-" is the standard input.
 func readFile(stdin io.Reader, name string) ([]byte, error) {
 	if name != "-" {
@@ -222,7 +235,7 @@ func readPlan(name string, seed uint64) (plan.Plan, error) {
 	}
 	p, err := trial.ReadPlan(trial.AllParts(), data, trial.Around{Seed: drawn})
 	if err != nil {
-		return plan.Plan{}, badArguments("--plan %q: %w", name, illegal("the plan is not legal:", err))
+		return plan.Plan{}, inFile("--plan", name, illegal("the plan is not legal:", err))
 	}
 	if seed != 0 && p.Seed != seed {
 		return plan.Plan{}, badArguments("--plan contains scenario and seed; give it alone")
@@ -238,7 +251,7 @@ func putWorkload(p plan.Plan, name string) (plan.Plan, error) {
 	}
 	p, err = trial.PutWorkload(trial.AllParts(), p, data, filepath.Dir(name))
 	if err != nil {
-		return p, badArguments("--workload %q: %w", name, illegal("the workload cannot be tried:", err))
+		return p, inFile("--workload", name, illegal("the workload cannot be tried:", err))
 	}
 	return p, nil
 }

@@ -91,7 +91,7 @@ func readCase(name, workload string) (plan.CaseFile, error) {
 	}
 	c, err := trial.ReadCase(trial.AllParts(), data)
 	if err != nil {
-		return c, badArguments("--case %q: %w", name, illegal("the case cannot be run:", err))
+		return c, inFile("--case", name, illegal("the case cannot be run:", err))
 	}
 	if workload == "" {
 		return c, nil
@@ -122,7 +122,7 @@ func (f *reproduceFlags) reproduce(ctx context.Context, all []*batch, stdout, st
 				p.Scenario)
 		}
 		if err := f.run.validate(p); err != nil {
-			return illegal("the plan of "+p.Scenario+" is not legal:", err)
+			return inFile("--case", f.caseFile, illegal("the plan of "+p.Scenario+" is not legal:", err))
 		}
 		if err := p.Render(stderr); err != nil {
 			return fmt.Errorf("print plan: %w", err)

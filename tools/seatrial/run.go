@@ -118,7 +118,7 @@ func (f *runFlags) plan(args []string) (plan.Plan, error) {
 
 func (f *runFlags) run(ctx context.Context, p plan.Plan, stdout, stderr io.Writer) error {
 	if err := f.validate(p); err != nil {
-		return illegal("the plan is not legal:", err)
+		return f.illegal(err)
 	}
 	if err := f.check(); err != nil {
 		return err

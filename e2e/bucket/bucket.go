@@ -46,48 +46,72 @@ type Bucket struct {
 // Scheme begins the URL of a place in a bucket.
 const Scheme = "s3://"
 
-// Open reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME. Without an endpoint it is that of $AWS_ENDPOINT_URL, or
-// Amazon's. Credentials are those of the environment, of ~/.aws/credentials, or of the machine's role. A bucket that is
-// not there, or cannot be asked for, is an error.
-func Open(ctx context.Context, text string) (*Bucket, error) {
+// place is where a bucket is, as a URL says it.
+type place struct {
+	name, prefix, region string
+	endpoint             *url.URL
+}
+
+// Validate returns an error for a URL that is not s3://BUCKET/PREFIX?endpoint=URL&region=NAME; nobody is asked. Without
+// an endpoint it is that of $AWS_ENDPOINT_URL, or Amazon's.
+func Validate(text string) error {
+	_, err := parse(text)
+	return err
+}
+
+func parse(text string) (place, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("read the URL: %w", err)
+		return place{}, fmt.Errorf("read the URL: %w", err)
 	}
 	query := u.Query()
 	for key := range query {
 		if key != "endpoint" && key != "region" {
-			return nil, fmt.Errorf("%q has the unknown parameter %q: use endpoint or region", text, key)
+			return place{}, fmt.Errorf("%q has the unknown parameter %q: use endpoint or region", text, key)
 		}
 	}
 	if u.Scheme+"://" != Scheme || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is no place in a bucket: use s3://BUCKET/PREFIX?endpoint=URL", text)
+		return place{}, fmt.Errorf("%q is no place in a bucket: use s3://BUCKET/PREFIX?endpoint=URL", text)
 	}
 	if err := s3utils.CheckValidBucketName(u.Host); err != nil {
-		return nil, fmt.Errorf("%q: %w", u.Host, err)
+		return place{}, fmt.Errorf("%q: %w", u.Host, err)
 	}
 	at := cmp.Or(query.Get("endpoint"), os.Getenv("AWS_ENDPOINT_URL"), "https://s3.amazonaws.com")
 	end, err := url.Parse(at)
 	if err != nil || end.Host == "" || end.Scheme != "http" && end.Scheme != "https" {
-		return nil, fmt.Errorf("the endpoint %q of %q is no URL with http:// or https://", at, text)
+		return place{}, fmt.Errorf("the endpoint %q of %q is no URL with http:// or https://", at, text)
 	}
-	client, err := minio.New(end.Host, &minio.Options{
-		Secure: end.Scheme == "https",
-		Region: cmp.Or(query.Get("region"), os.Getenv("AWS_REGION")),
+	return place{
+		name: u.Host, prefix: strings.Trim(u.Path, "/"), endpoint: end,
+		region: cmp.Or(query.Get("region"), os.Getenv("AWS_REGION")),
+	}, nil
+}
+
+// Open opens the bucket at a URL that Validate takes. Credentials are those of the environment, of
+// ~/.aws/credentials, or of the machine's role. A bucket that is not there, or cannot be asked for, is an error.
+func Open(ctx context.Context, text string) (*Bucket, error) {
+	p, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	client, err := minio.New(p.endpoint.Host, &minio.Options{
+		Secure: p.endpoint.Scheme == "https",
+		Region: p.region,
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
 		}),
 		MaxRetries: 1, // Waits of ours have bounds and say what was last seen.
 	})
 	if err != nil {
-		return nil, fmt.Errorf("use the endpoint %q: %w", at, err)
+		return nil, fmt.Errorf("use the endpoint %q: %w", p.endpoint, err)
 	}
 	b := &Bucket{
-		client: client, name: u.Host, prefix: strings.Trim(u.Path, "/"),
+		client: client, name: p.name, prefix: p.prefix,
 		there: map[string]bool{}, runs: map[string]bool{},
 	}
 	const bound = 30 * time.Second
-	return b, retry(ctx, fmt.Sprintf("the bucket %q at %s", b.name, at), bound, func(ctx context.Context) error {
+	what := fmt.Sprintf("the bucket %q at %s", b.name, p.endpoint)
+	return b, retry(ctx, what, bound, func(ctx context.Context) error {
 		ok, err := client.BucketExists(ctx, b.name)
 		if err == nil && !ok {
 			return await.Stop(errNone)

@@ -113,6 +113,8 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600); err 
 		{[]string{"deadman"}, "ORDER is missing"},
 		{[]string{"judge"}, "RUNDIR is missing"},
 		{[]string{"nightly", "--lanes", "17"}, "--lanes is 17: give 1 to 16"},
+		{[]string{"nightly", "--list", "--lanes", "0"}, "--lanes is 0: give 1 to 16"},
+		{[]string{"nightly", "--list", "--store", "runs"}, `--store: "runs" is no place in a bucket: use s3://`},
 		{[]string{"nightly", "--shard", "4/3"}, `--shard is "4/3": the part is not from 1 to 3`},
 		{[]string{"nightly", "--shard", "1/2", "--label-filter", "smoke"},
 			"the list has 1 units: give at most that many parts"},

@@ -84,8 +84,8 @@ does not fit into the rest of the budget does not start; one that has started is
 		"name of the kind clusters, one at a time; those of the second lane have -2 behind it, and so on")
 	completeFlag(cmd, "cluster", completeClusters)
 	cmd.Flags().DurationVar(&f.budget, "budget", 2*time.Hour, "time for this call, including making clusters")
-	cmd.Flags().IntVar(&f.lanes, "lanes", 0, "trials at the same time, each on a cluster of its own (default: 2 on a "+
-		"host of 4 cores or more, else 1)")
+	cmd.Flags().IntVar(&f.lanes, "lanes", max(1, min(2, runtime.NumCPU()/2)), "trials at the same time, each on a "+
+		"cluster of its own; left out, 2 on a host of 4 cores or more, else 1")
 	shardFlag(cmd, &f.shard)
 	labelFilterFlag(cmd, &f.selection)
 	cmd.Flags().StringVar(&f.run.runs, "runs", defaultRunsDir(), "parent of the run directories and of nightly/")
@@ -125,8 +125,13 @@ func (f *nightlyFlags) parts() (list nightly.List, i, n int, err error) {
 	if f.budget <= 0 {
 		return list, 0, 0, badArguments("--budget is %s: give a time to run, for example 2h", f.budget)
 	}
-	if f.lanes < 0 || f.lanes > maxLanes {
+	if f.lanes < 1 || f.lanes > maxLanes {
 		return list, 0, 0, badArguments("--lanes is %d: give 1 to %d", f.lanes, maxLanes)
+	}
+	if f.store != "" {
+		if err := bucket.Validate(f.store); err != nil {
+			return list, 0, 0, badArguments("--store: %w", err)
+		}
 	}
 	if f.run.seed == 0 {
 		return list, 0, 0, badArguments("--seed is 0: give 1 or more; all shards of a night have the same seed")
@@ -339,9 +344,8 @@ func (f *nightlyFlags) night(
 
 // clusters are the names of the clusters of the lanes.
 func (f *nightlyFlags) clusters() []string {
-	lanes := cmp.Or(f.lanes, max(1, min(2, runtime.NumCPU()/2)))
 	names := []string{f.run.cluster.name}
-	for i := 2; i <= lanes; i++ {
+	for i := 2; i <= f.lanes; i++ {
 		names = append(names, fmt.Sprintf("%s-%d", names[0], i))
 	}
 	return names

@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Labels of the checksums that the workload takes by itself. The plan's steps choose their own labels.
+// Labels of the checksums that the workload takes by itself, in no step. The plan's steps choose their own labels, which
+// may be the same.
 const (
 	labelFilled  = "filled"
 	labelSettled = "settled"
@@ -67,10 +69,10 @@ func (r *ruling) compared(t *world.Table, late bool) (all []*history.Event) {
 	isCopy := r.trial.Origin(t.Instance) != t.Instance
 	for _, e := range t.Taken {
 		c := e.Checksum
-		if c.Error != "" || !t.Quiet && c.Label != labelSettled {
+		if c.Error != "" || !t.Quiet && !isOwn(c, labelSettled) {
 			continue
 		}
-		if n := len(all); n > 0 && isCopy && (late || c.Label != labelSettled) &&
+		if n := len(all); n > 0 && isCopy && (late || !isOwn(c, labelSettled)) &&
 			all[n-1].Checksum.Server != c.Server && differs(all[n-1].Checksum, c) != "" {
 			continue
 		}
@@ -108,7 +110,7 @@ func differs(a, b *history.Checksum) string {
 	return strings.Join(parts, "; ")
 }
 
-// judgeTaken demands the checksums at the begin, at the end and around each of the plan's faults.
+// judgeTaken demands the checksums at the begin, at the end, of the plan's steps and around each of its faults.
 func (r *ruling) judgeTaken(quiet []*world.Table) {
 	of := func(replicas int, do func(*world.Table)) {
 		for _, t := range quiet {
@@ -118,23 +120,42 @@ func (r *ruling) judgeTaken(quiet []*world.Table) {
 		}
 	}
 	replicas := r.trial.Plan.Workload.Replicas
-	for _, name := range r.trial.Instances(replicas) {
+	for _, name := range r.trial.Instances(max(replicas, r.trial.Finally())) {
 		if !slices.ContainsFunc(quiet, func(t *world.Table) bool { return t.Instance == name }) {
 			r.unknown("%s: no checksum of a quiet table was taken", name)
 		}
 	}
 	of(replicas, func(t *world.Table) { r.needLabel(t, labelFilled) })
 	of(r.trial.Finally(), func(t *world.Table) { r.needLabel(t, labelSettled) })
+	for _, st := range r.trial.Plan.AllSteps() {
+		if st.Do == plan.ActionChecksum && r.trial.StepPhase(st.N).Begin != nil {
+			r.needStep(st)
+		}
+	}
 	for _, l := range r.trial.Outermost() {
 		of(r.trial.Steady(l.Step), func(t *world.Table) { r.judgeAround(l, t) })
 	}
 }
 
 func (r *ruling) needLabel(t *world.Table, label string) {
-	if !slices.ContainsFunc(t.Taken, func(e *history.Event) bool { return e.Checksum.Label == label }) {
+	if !slices.ContainsFunc(t.Taken, func(e *history.Event) bool { return isOwn(e.Checksum, label) }) {
 		r.unknown("%s: the checksum %q is missing", t, label)
 	}
 }
+
+// needStep demands what a step records of each instance that is there throughout: a checksum, or why there is none.
+func (r *ruling) needStep(st plan.Step) {
+	for _, name := range r.trial.Instances(r.trial.Steady(st.N)) {
+		if !slices.ContainsFunc(r.world.Of(history.KindChecksum), func(e *history.Event) bool {
+			return e.Checksum.Instance == name && e.Checksum.Quiet && e.Checksum.Step == st.N
+		}) {
+			r.unknown("%s: the checksum %q of step %d is missing", name, st.Label, st.N)
+		}
+	}
+}
+
+// isOwn reports whether the workload took a checksum by itself under a label.
+func isOwn(c *history.Checksum, label string) bool { return c.Step == 0 && c.Label == label }
 
 // judgeAround demands a checksum of the table between the fault and the one before it, and between it and the next.
 func (r *ruling) judgeAround(l world.Fault, t *world.Table) {

@@ -102,7 +102,7 @@ func judgeInSync(r *ruling) {
 // settled returns the last checksum of a table that was taken after the clients had stopped, nil if there is none.
 func settled(t *world.Table) (last *history.Event) {
 	for _, e := range t.Taken {
-		if e.Checksum.Error == "" && e.Checksum.Label == labelSettled {
+		if e.Checksum.Error == "" && isOwn(e.Checksum, labelSettled) {
 			last = e
 		}
 	}

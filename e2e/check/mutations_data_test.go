@@ -93,6 +93,10 @@ func checksumMutations() []mutation {
 		{"checksum could not be taken", "checksums", edit(checksum("mysql-2", "between"), func(e *history.Event) {
 			e.Checksum.Error = "gone"
 		}), unknown, "could not be taken: gone"},
+		{"a step without one", "checksums", drop(checksum("mysql-1", "scaled")), unknown,
+			`mysql-1: the checksum "scaled" of step`},
+		{"settled by a step alone", "checksums", then(edit(checksum("mysql-0", "settled"),
+			func(e *history.Event) { e.Checksum.Step = 1 })), unknown, `the checksum "settled" is missing`},
 		{"not filled", "checksums", drop(checksum("mysql-0", "filled")), unknown, `the checksum "filled" is missing`},
 		{"not settled", "checksums", drop(checksum("mysql-0", "settled")), unknown,
 			`the checksum "settled" is missing`},

@@ -159,7 +159,7 @@ func witnessMutations() []mutation {
 			return e.Kind == history.KindWitness && e.Witness.Instance == instance && e.Witness.Label == label
 		}
 	}
-	last := read("mysql-1", "settled") // 27 entries of start-b, then 12 of start-c.
+	last := read("mysql-1", history.FinalRead) // 27 entries of start-b, then 12 of start-c.
 	entries := func(f func(all []history.WitnessEntry) []history.WitnessEntry) func([]history.Event) []history.Event {
 		return onDisk(edit(last, func(e *history.Event) { e.Witness.Entries = f(e.Witness.Entries) }))
 	}
@@ -186,6 +186,8 @@ func witnessMutations() []mutation {
 		{"not read", "witness", onDisk(drop(func(e *history.Event) bool {
 			return e.Kind == history.KindWitness && e.Witness.Instance == "mysql-1"
 		})), unknown, "the witness in the volume of mysql-1 was never read"},
+		{"not read at the end", "witness", onDisk(drop(last)), unknown,
+			"the witness in the volume of mysql-1 was never read at the end"},
 		{"could not be read", "witness", alter(func(w *history.Witness) { w.Error = "no node" }), unknown, "no node"},
 		{"nobody wrote", "witness", alter(func(w *history.Witness) { w.Entries = nil }), unknown,
 			"nothing wrote to it"},
@@ -204,6 +206,8 @@ func witnessMutations() []mutation {
 		}), fail, `made by a writer that believed itself on volume "disk-pvc-0"`},
 		{"earlier entries gone", "right-volume", alter(func(w *history.Witness) { w.Entries = w.Entries[27:] }), fail,
 			`entry 1 of start start-b on node worker2, which an earlier reading ("scaled") had found in it, was gone`},
+		{"not read at the end", "right-volume", onDisk(drop(last)), unknown,
+			"the witness in the volume of mysql-1 was never read at the end"},
 		{"could not be read", "right-volume", alter(func(w *history.Witness) { w.Error = "no node" }), unknown,
 			"no node"},
 		{"volume not in the API", "right-volume", onDisk(drop(func(e *history.Event) bool {

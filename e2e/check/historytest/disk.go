@@ -64,12 +64,12 @@ func DiskWith(more func(*Trial)) *Trial {
 	zero := Writer{"start-a", "worker", t.PodUID("mysql-0"), 2.5, 40}
 	t.Witness("mysql-0", "pvc-0", "worker", "scaled", 47.5, zero)
 	zero.Entries = 50
-	t.Witness("mysql-0", "pvc-0", "worker", "settled", 55, zero)
+	t.Witness("mysql-0", "pvc-0", "worker", history.FinalRead, 55, zero)
 	one := Writer{"start-c", "worker", t.PodUID("mysql-1"), 41, 6}
 	away := Writer{"start-b", "worker2", first.uid, 4.5, 27}
 	t.Witness("mysql-1", "pvc-1", "worker", "scaled", 47.6, away, one)
 	one.Entries = 12
-	t.Witness("mysql-1", "pvc-1", "worker", "settled", 55.1, away, one)
+	t.Witness("mysql-1", "pvc-1", "worker", history.FinalRead, 55.1, away, one)
 	return t
 }
 

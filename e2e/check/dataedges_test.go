@@ -28,6 +28,31 @@ func TestACopyWithoutTables(t *testing.T) {
 	}
 }
 
+// The clients use more tables than the two that are always there: these are looked over too.
+func TestTablesOfTheClients(t *testing.T) {
+	for _, tc := range []struct {
+		clients int
+		table   string
+		want    check.Verdict
+		why     string
+	}{
+		{0, "", check.Pass, ""},
+		{2, "", check.Unknown, "never looked over for damage, of mysql-0: table registers"},
+		{2, "lists", check.Unknown, "never looked over for damage, of mysql-0: table registers"},
+		{2, "registers", check.Pass, ""},
+	} {
+		p := historytest.SmokePlan()
+		p.Workload.Replicas, p.Workload.Registers, p.Steps = 1, tc.clients, p.Steps[:1]
+		tr := historytest.New(p)
+		tr.Inspections("mysql-0", "local-0", 60)
+		if tc.table != "" {
+			tr.Add(history.Event{Kind: history.KindInspection, Span: history.At(historytest.At(61)),
+				Inspection: &history.Inspection{Tool: "CHECK TABLE", Instance: "mysql-0", Table: tc.table, Clean: true}})
+		}
+		expect(t, result(t, tr.History(), "integrity"), tc.want, tc.why)
+	}
+}
+
 // The claim of a replica was deleted, and a step takes checksums while the new one still gets what the writer has had.
 func TestAChecksumOfACopyMadeAnew(t *testing.T) {
 	sums := func(whole bool) history.History {

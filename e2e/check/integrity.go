@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -125,9 +126,15 @@ func isGone(message string) bool {
 // complete adds a reason for everything that was not inspected.
 func (j *integrity) complete() {
 	tables := []string{"table quiet", "table ledger"}
-	looked, verified := tables, []string(nil)
+	looked, verified := slices.Clone(tables), []string(nil)
 	if j.trial.Plan.DataFiles {
 		looked, verified = append(looked, errorLog), dataFiles()
+	}
+	for _, name := range moreTables(j.trial.Plan.Workload) {
+		looked = append(looked, "table "+name)
+		if j.trial.Plan.DataFiles {
+			verified = append(verified, name+".ibd")
+		}
 	}
 	if !j.trial.Plan.Workload.Light {
 		untouched := slices.DeleteFunc(slices.Clone(j.instances), func(name string) bool {
@@ -154,6 +161,19 @@ func (j *integrity) complete() {
 // missing returns the parts of an instance that were not inspected.
 func (j *integrity) missing(instance string, parts []string) []string {
 	return slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return j.parts[[2]string{instance, part}] })
+}
+
+// moreTables returns the tables that the clients use beside the quiet one and the ledger.
+func moreTables(w plan.Workload) (names []string) {
+	for _, t := range []struct {
+		name    string
+		clients int
+	}{{"lists", w.Transactions}, {"registers", w.Registers}, {"accounts", w.Transfers}} {
+		if t.clients > 0 {
+			names = append(names, t.name)
+		}
+	}
+	return names
 }
 
 // dataFiles returns the kinds of data files that every instance has, as patterns of path.Match.

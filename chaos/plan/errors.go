@@ -161,13 +161,14 @@ func editDistance(a, b string) int {
 		row[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		before, last, row = last, row, append(before[:0], i)
+		before, last, row = last, row, make([]int, len(b)+1)
+		row[0] = i
 		for j := 1; j <= len(b); j++ {
 			replaced := last[j-1]
 			if a[i-1] != b[j-1] {
 				replaced++
 			}
-			row = append(row, min(last[j]+1, row[j-1]+1, replaced))
+			row[j] = min(last[j]+1, row[j-1]+1, replaced)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				row[j] = min(row[j], before[j-2]+1)
 			}

@@ -10,8 +10,7 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// Labels of the checksums that the workload takes by itself, in no step. The plan's steps choose their own labels, which
-// may be the same.
+// Labels of the checksums that the workload takes by itself, in no step. Those of the plan's steps may be the same.
 const (
 	labelFilled  = "filled"
 	labelSettled = "settled"

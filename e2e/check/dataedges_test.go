@@ -47,7 +47,8 @@ func TestTablesOfTheClients(t *testing.T) {
 		tr.Inspections("mysql-0", "local-0", 60)
 		if tc.table != "" {
 			tr.Add(history.Event{Kind: history.KindInspection, Span: history.At(historytest.At(61)),
-				Inspection: &history.Inspection{Tool: "CHECK TABLE", Instance: "mysql-0", Table: tc.table, Clean: true}})
+				Inspection: &history.Inspection{Tool: "CHECK TABLE", Instance: "mysql-0", Table: tc.table,
+					Clean: true}})
 		}
 		expect(t, result(t, tr.History(), "integrity"), tc.want, tc.why)
 	}

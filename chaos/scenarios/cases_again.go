@@ -52,7 +52,10 @@ func againCases() []plan.Case {
 			Report: "kubernetes/kubernetes issue 109955",
 		},
 		{
+			// What fails all the same is pod-identity: the pods on the other node are force-deleted as they run, and
+			// their twins there start before their databases have ended.
 			Name:    "k8s-120853",
+			Expect:  "FAIL",
 			Finding: plan.Sign{Check: "settle", Says: "mysql"},
 			Summary: "Pods are force-deleted while their node is down, and made again on it: when it boots, the " +
 				"leftover directories of the old pods must not keep the new ones from their volumes.",

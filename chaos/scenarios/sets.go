@@ -20,6 +20,10 @@ type setScenario struct {
 	build   func(v variant) plan.Plan
 }
 
+// setHold is how long a variant's fault is held: on a busy machine, three databases that start leave a fourth no more
+// than four operations a second.
+const setHold = 2 * time.Second
+
 func setFaults() []string {
 	return []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
 }
@@ -101,7 +105,7 @@ func (v variant) hit(ordinal int) []plan.Step {
 	if v.fault == "" {
 		return nil
 	}
-	return []plan.Step{Fault(v.fault, ordinal, time.Second, max(2*time.Minute, bounds[v.fault]))}
+	return []plan.Step{Fault(v.fault, ordinal, setHold, max(2*time.Minute, bounds[v.fault]))}
 }
 
 // either keeps one of two lists of steps, as the seed chooses.
@@ -388,7 +392,7 @@ func setNodeGone(name, how string, recovers plan.Action) setScenario {
 			}
 			if v.fault != "" {
 				during = append(during, Await(plan.AwaitScheduled, lost, 2*time.Minute),
-					Fault(v.fault, 0, time.Second, 2*time.Minute))
+					Fault(v.fault, 0, setHold, 2*time.Minute))
 			}
 			during = append(during, Await(plan.AwaitMoved, lost, 3*time.Minute),
 				// A database of this size is copied within seconds.

@@ -480,12 +480,13 @@ func attemptOf(u nightly.Unit, r check.Report, began time.Time, took time.Durati
 		Seconds: took.Round(100 * time.Millisecond).Seconds(),
 	}
 	sum := report.Summarize(report.Judged{World: world.New(history.History{}), Report: r})
+	broken := r.Broken(u.Case)
 	switch c := u.Case; {
 	case a.Verdict == check.Pass:
 		a.Why = "as expected: " + u.Expect
-	case c.Control:
-		a.Check, a.Why = c.Finding.Check, "not held: "+strings.Join(r.Broken(c), ", ")
-	case c.Expect != string(check.Pass):
+	case c.Control && len(broken) > 0:
+		a.Check, a.Why = c.Finding.Check, "not held: "+strings.Join(broken, ", ")
+	case !c.Control && c.Expect != string(check.Pass):
 		a.Check = c.Finding.Check
 		a.Why = fmt.Sprintf("the verdict is %s, without the finding of %s that is expected. %s", r.Verdict, a.Check,
 			sum.Why)

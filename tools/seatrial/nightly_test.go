@@ -62,6 +62,26 @@ func TestWhatDoesNotPassNamesACheck(t *testing.T) {
 	}
 }
 
+// A control may hold and yet not be as expected: what failed is named then, not what held.
+func TestWhyAControlIsNotAsExpected(t *testing.T) {
+	control := nightly.Unit{Case: plan.Case{Control: true, Finding: plan.Sign{Check: "mounts"}, Expect: "PASS"}}
+	for _, tc := range []struct {
+		mounts     check.Verdict
+		which, why string
+	}{
+		{check.Pass, "rows", "it is gone"}, {check.Fail, "mounts", "not held: mounts is FAIL"},
+	} {
+		r := check.Report{Verdict: check.Fail, Results: []check.Result{
+			{Check: "coverage", Verdict: check.Pass}, {Check: "mounts", Verdict: tc.mounts},
+			{Check: "rows", Verdict: check.Fail, Findings: []check.Finding{{Sentence: "it is gone"}}},
+		}}
+		a := attemptOf(control, r, time.Time{}, time.Minute, "run")
+		if a.Verdict != check.Fail || a.Check != tc.which || !strings.Contains(a.Why, tc.why) {
+			t.Errorf("%s in %q: %q; want FAIL in %q that says %q", a.Verdict, a.Check, a.Why, tc.which, tc.why)
+		}
+	}
+}
+
 // errKilled ends a night at once: nothing is done after it.
 var errKilled = errors.New("the harness is killed")
 

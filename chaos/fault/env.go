@@ -24,6 +24,7 @@ type Env struct {
 	Node      clusters.Node // The victim.
 	Pod       string        // The pod by which the victim was chosen, for example "mysql-1".
 	Namespace string        // The workload's namespace.
+	Container string        // The workload's container in its pods; "" is the first.
 	Peer      string        // The pod on the other side, for faults between two pods.
 	PeerNode  clusters.Node // Its node; nil for other faults.
 	RunID     string        // Owner mark of everything the fault leaves on a node.

@@ -25,7 +25,7 @@ type External struct {
 	// Manifests are objects in YAML, one StatefulSet among them: as they were when the plan was made.
 	Manifests string `json:"manifests,omitempty"`
 	Port      int    `json:"port"` // Of a pod, where the data client connects.
-	// Container is where steps exec run; it may be empty if a pod has only one.
+	// Container is where steps exec run, and what faults of a container hurt; it may be empty if a pod has only one.
 	Container string     `json:"container,omitempty"`
 	Secret    *SecretRef `json:"secret,omitempty"`
 	// Command is the data client: a program and its arguments, found as a shell finds it.
@@ -53,9 +53,10 @@ type WorkloadFile struct {
 	Parallel    bool   `json:"parallel,omitempty"` // Its podManagementPolicy is Parallel.
 	// Topology is how its pods belong together: single (also when left out), or async, semisync, group-single or
 	// group-multi, if they are one database.
-	Topology  string     `json:"topology,omitempty"`
-	Manifests string     `json:"manifests,omitempty"` // A file or a folder, relative to the workload file.
-	Container string     `json:"container,omitempty"` // Where steps exec run; may be left out if a pod has only one.
+	Topology  string `json:"topology,omitempty"`
+	Manifests string `json:"manifests,omitempty"` // A file or a folder, relative to the workload file.
+	// Container is where steps exec run, and what faults of a container hurt; may be left out if a pod has only one.
+	Container string     `json:"container,omitempty"`
 	Port      int        `json:"port"`
 	Secret    *SecretRef `json:"secret,omitempty"`
 	Data      DataClient `json:"data"`

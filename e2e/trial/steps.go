@@ -205,6 +205,9 @@ func (c *runner) fault(ctx context.Context, s plan.Step, in enclosing, log *slog
 		Cluster: c.Cluster, Kube: c.kube, Node: node, Pod: pod, Namespace: c.namespace(), RunID: c.RunID,
 		Clock: bootclock.Now, Log: log, Watchdog: c.Watchdog,
 	}
+	if x := c.Plan.Workload.External; x != nil {
+		env.Container = x.Container
+	}
 	if other := def.Other(*s.Fault); other != nil {
 		env.Peer = c.podName(*other)
 		if env.PeerNode, err = c.victim(ctx, env.Peer, in); err != nil {

@@ -107,18 +107,22 @@ func (w *world) ctr(m *machine, argv []string) (out string, exit int, known bool
 	return "", 1, true
 }
 
-// TestAContainerThatThePodDoesNotHave checks that an unknown container is an error before anything is killed.
+// TestAContainerThatThePodDoesNotHave checks that an unknown container is an error before anything is killed: the one
+// of the plan's parameter, or else the workload's.
 func TestAContainerThatThePodDoesNotHave(t *testing.T) {
-	inWorld(t, node.ContainerKill(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
-		b.Spec = plan.Fault{Name: "container-kill", Params: plan.Params{"container": "sidecar"}, Hold: b.Spec.Hold}
-		_, err := faulttest.Run(t.Context(), node.ContainerKill(), b, nil)
-		if stageOf(err) != "inject" || !strings.Contains(err.Error(), `it has ["mysql"]`) {
-			t.Errorf("got %v, want an error of inject", err)
-		}
-		if w.nodes["c-worker"].kills != 0 {
-			t.Error("it was killed")
-		}
-	})
+	for _, tc := range []struct{ parameter, workload string }{{"sidecar", "mysql"}, {"", "sidecar"}} {
+		inWorld(t, node.ContainerKill(), func(*world) {}, func(t *testing.T, w *world, b faulttest.Bench) {
+			b.Env.Container = tc.workload
+			b.Spec.Params = plan.Params{"container": tc.parameter}
+			_, err := faulttest.Run(t.Context(), node.ContainerKill(), b, nil)
+			if stageOf(err) != "inject" || !strings.Contains(err.Error(), `it has ["mysql"]`) {
+				t.Errorf("got %v, want an error of inject", err)
+			}
+			if w.nodes["c-worker"].kills != 0 {
+				t.Error("it was killed")
+			}
+		})
+	}
 }
 
 // TestAContainerThatOthersFrozeIsLeftAlone checks that a container frozen by somebody else is an error.

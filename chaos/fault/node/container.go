@@ -20,7 +20,7 @@ import (
 
 // containerParams are the parameters of faults of one container.
 type containerParams struct {
-	Container string `json:"container,omitempty"` // Its name; empty is the pod's first container.
+	Container string `json:"container,omitempty"` // Its name; empty is the workload's, or the pod's first.
 }
 
 func (p containerParams) Validate(plan.Setting) (errs plan.FieldErrors) {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func ContainerFreeze() fault.Definition {
 		Takes:    []plan.Part{plan.PartContainer},
 		Upstream: "jepsen.io: process pause (SIGSTOP)",
 	}, func(p containerParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-		return &containerFreeze{container: container{Env: env, name: p.Container}}, nil
+		return &containerFreeze{container: container{Env: env, name: cmp.Or(p.Container, env.Container)}}, nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -25,7 +26,7 @@ func ContainerKill() fault.Definition {
 		Takes:    []plan.Part{plan.PartContainer},
 		Upstream: "chaos-mesh.org PodChaos container-kill; k/k#93651",
 	}, func(p containerParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-		return &containerKill{container{Env: env, name: p.Container}}, nil
+		return &containerKill{container{Env: env, name: cmp.Or(p.Container, env.Container)}}, nil
 	})
 }
 

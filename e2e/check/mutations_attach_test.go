@@ -215,6 +215,9 @@ func stageOrderMutations() []mutation {
 	})
 	return []mutation{
 		{"nothing changed", "stage-order", onDisk(nil), pass, ""},
+		{"calls for a volume missed", "stage-order", onDisk(drop(func(e *history.Event) bool {
+			return e.Kind == history.KindCSI && e.CSI.Volume == historytest.Handle("pvc-0")
+		})), unknown, "no NodePublishVolume of volume pvc-0 on node worker was seen"},
 		{"staged and never attached", "stage-order", unattached, fail, "NodeStageVolume of volume pvc-9 on node " +
 			"worker began at +21.000 s although no ControllerPublishVolume had ended well for it there"},
 		{"a volume of another namespace", "stage-order", then(unattached, editAll(func(e *history.Event) bool {

@@ -43,6 +43,9 @@ func judgeStageOrder(r *ruling) {
 	if !stages {
 		r.note("no NodeStageVolume was called: a driver that stages nothing only publishes")
 	}
+	if len(calls.Of(world.RPCPublish)) > 0 {
+		r.sawPublished()
+	}
 	for _, c := range calls.Of(world.RPCStage, world.RPCPublish) {
 		switch {
 		case c.Begin == nil:
@@ -54,6 +57,34 @@ func judgeStageOrder(r *ruling) {
 			if c.RPC == world.RPCStage && r.trial.Plan.Workload.Attacher == "" {
 				r.judgeListed(c)
 			}
+		}
+	}
+}
+
+// sawPublished adds a reason for each pod that became Ready although no call was seen that published its volume on its
+// node: without this, a record that misses the calls for a volume would pass.
+func (r *ruling) sawPublished() {
+	calls := r.world.Calls()
+	for _, pod := range r.world.Pods().All {
+		if pod.First.Event.Object.Verb != history.VerbAdded ||
+			!slices.ContainsFunc(pod.States, (*world.PodState).Healthy) {
+			continue
+		}
+		missing := ""
+		for _, name := range r.world.Storage().VolumesOf(pod) {
+			v := r.world.Volumes().ByName[name]
+			if v == nil || v.Handle == "" {
+				continue
+			}
+			if len(calls.On(world.RPCPublish, v.Handle, pod.Node)) > 0 {
+				missing = "" // A pod has one claim here; if that was made again, it has one of two volumes.
+				break
+			}
+			missing = name
+		}
+		if missing != "" {
+			r.unknown("no %s of volume %s on node %s was seen, though pod %s, which uses it, was Ready there",
+				world.RPCPublish, missing, pod.Node, pod.Name)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -128,15 +129,19 @@ func (p Plan) renderSequence(b *bytes.Buffer, steps []Step, n int, indent string
 // renderHurt lists what is hurt and for how long.
 func (p Plan) renderHurt(b *bytes.Buffer) {
 	b.WriteString("  will be hurt\n")
-	none := true
+	var hurts []string
 	for _, s := range p.AllSteps() {
 		if k, ok := s.whole(); ok && k.hurts != nil {
-			fmt.Fprintf(b, "    %s\n", k.hurts(p, s))
-			none = false
+			if what := k.hurts(p, s); !slices.Contains(hurts, what) {
+				hurts = append(hurts, what)
+			}
 		}
 	}
-	if none {
-		b.WriteString("    nothing\n")
+	if hurts == nil {
+		hurts = []string{"nothing"}
+	}
+	for _, what := range hurts {
+		fmt.Fprintf(b, "    %s\n", what)
 	}
 	longest := time.Duration(0)
 	for _, s := range p.Steps {

@@ -122,6 +122,15 @@ type Exec struct {
 	Refused string `json:"refused,omitempty"`
 }
 
+// line is the command in a line: of a long one only the program and the last argument, which says most about it.
+func (x Exec) line() string {
+	line, last := strings.Join(x.Command, " "), len(x.Command)-1
+	if len(line) > 120 && last > 1 {
+		return x.Command[0] + " … " + x.Command[last]
+	}
+	return line
+}
+
 // kind is one kind of step: its own field, its rules and its words.
 type kind struct {
 	do       Action
@@ -206,7 +215,7 @@ func kinds() []kind {
 		{
 			do: ActionExec, field: "exec", api: true, external: true, check: (*validator).exec,
 			says: func(p Plan, s Step) string {
-				says := fmt.Sprintf("%.120q in %s", strings.Join(s.Exec.Command, " "), p.Workload.pod(s.Exec.Ordinal))
+				says := fmt.Sprintf("%.120q in %s", s.Exec.line(), p.Workload.pod(s.Exec.Ordinal))
 				if s.Exec.Refused != "" {
 					says += fmt.Sprintf(", which is refused: %.120q", s.Exec.Refused)
 				}

@@ -8,12 +8,12 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// localPlan is a legal plan whose volumes have sizes of their own, on two workers for three replicas of 64 MiB, and
+// localPlan is a legal plan whose volumes have sizes of their own, on two workers for three replicas of 256 MiB, and
 // whose last step recycles them.
 func localPlan() plan.Plan {
 	p := legal()
 	p.Workload.Binding = plan.BindingImmediate
-	p.Workload.LocalVolumes = [][]int{{64, 16}, {64, 128}}
+	p.Workload.LocalVolumes = [][]int{{256, 16}, {256, 512}}
 	p.Steps = append(p.Steps, plan.Step{N: 7, Do: plan.ActionRecycle, Bound: plan.Duration(time.Minute)})
 	return p
 }
@@ -42,19 +42,19 @@ func TestMistakesInLocalVolumes(t *testing.T) {
 			`workload.binding: no binding mode "late"; known: Immediate, WaitForFirstConsumer`},
 		{"binding of disks", func(p *plan.Plan) { shared(p); p.Workload.Binding = plan.BindingLate },
 			`workload.binding: is not for storage "shareddisk"; leave it out, or use workload.storage: "local"`},
-		{"volumes of disks", func(p *plan.Plan) { shared(p); p.Workload.LocalVolumes = [][]int{{64}, {64, 64}} },
+		{"volumes of disks", func(p *plan.Plan) { shared(p); p.Workload.LocalVolumes = [][]int{{256}, {256, 256}} },
 			`workload.localVolumes: is not for storage "shareddisk"; leave it out, or use workload.storage: "local"`},
 		{"no list", func(p *plan.Plan) { p.Workload.LocalVolumes = [][]int{} },
 			"workload.localVolumes: 0 lists of 2 workers; " + count},
-		{"list of nobody", func(p *plan.Plan) { p.Workload.LocalVolumes = [][]int{{64}, {64}, {64}} },
+		{"list of nobody", func(p *plan.Plan) { p.Workload.LocalVolumes = [][]int{{256}, {256}, {256}} },
 			"workload.localVolumes: 3 lists of 2 workers; " + count},
 		{"size of nothing", func(p *plan.Plan) { p.Workload.LocalVolumes[0][1] = 0 },
 			"workload.localVolumes[0][1]: 0 is out of range; use 1 to 1048576"},
 		{"size of everything", func(p *plan.Plan) { p.Workload.LocalVolumes[1][0] = plan.MaxVolume + 1 },
 			"workload.localVolumes[1][0]: 1048577 is out of range; use 1 to 1048576"},
-		{"too few", func(p *plan.Plan) { p.Workload.LocalVolumes = [][]int{{64}, {64}} },
+		{"too few", func(p *plan.Plan) { p.Workload.LocalVolumes = [][]int{{256}, {256}} },
 			"workload.localVolumes: 2 volumes for 3 replicas; " + fit},
-		{"too small", func(p *plan.Plan) { p.Workload.LocalVolumes[1][1] = 63 },
+		{"too small", func(p *plan.Plan) { p.Workload.LocalVolumes[1][1] = 255 },
 			"workload.localVolumes: 2 volumes for 3 replicas; " + fit},
 		{"recycled disks", func(p *plan.Plan) {
 			step := p.Steps[6]

@@ -38,7 +38,7 @@ func legal() plan.Plan {
 	}
 	return plan.Plan{
 		Schema: plan.SchemaVersion, Scenario: "made-up", Seed: 7, Workers: 2,
-		Workload: plan.Workload{Name: "ledger", StatefulSet: "mysql", Replicas: 3, FileSystem: "ext4", VolumeMiB: 64,
+		Workload: plan.Workload{Name: "ledger", StatefulSet: "mysql", Replicas: 3, FileSystem: "ext4", VolumeMiB: 256,
 			Clients: 2, Interval: second, QuietRows: 10},
 		Bounds: plan.Bounds{Ready: minute, Settle: minute, BlindGap: second, MinOps: 1, MinAround: 1},
 		Steps: []plan.Step{
@@ -150,6 +150,10 @@ func mistakes() []mistake {
 		{"interval", func(p *plan.Plan) { p.Workload.Interval = -1 },
 			"workload.interval: -1ns is out of range"},
 		{"rows", func(p *plan.Plan) { p.Workload.QuietRows = -1 }, "workload.quietRows: -1 is out of range"},
+		{"volume of a database", func(p *plan.Plan) { p.Workload.VolumeMiB = 199 },
+			"workload.volumeMiB: 199 is out of range; use 200 to 1048576"},
+		{"volume of xfs", func(p *plan.Plan) { p.Workload.FileSystem, p.Workload.VolumeMiB = "xfs", 299 },
+			"workload.volumeMiB: 299 is out of range; use 300 to 1048576"},
 		{"bound", func(p *plan.Plan) { p.Bounds.Ready = 0 },
 			"bounds.ready: 0s is out of range; use more than 0s"},
 		{"ops", func(p *plan.Plan) { p.Bounds.MinOps = 0 }, "bounds.minOps: 0 is out of range"},

@@ -137,6 +137,7 @@ const (
 	MaxClients         = 256 // For each instance.
 	MaxRows            = 10_000_000
 	MaxVolume          = 1 << 20 // MiB, which is 1 TiB.
+	minDatabase        = 200     // MiB: what MySQL makes at its first start takes 140.
 	MaxOrdinal         = 1000
 	MaxMinReadySeconds = 3600
 )
@@ -202,6 +203,14 @@ func or[T any](value *T, otherwise T) T {
 	return *value
 }
 
+// leastMiB is how large a volume must be for its file system: mkfs.xfs refuses less than 300 MiB (xfsprogs 5.19).
+func (w Workload) leastMiB() int {
+	if w.FileSystem == "xfs" {
+		return 300
+	}
+	return 1
+}
+
 // together reports that all pods are on one node.
 func (w Workload) together() bool { return w.Packed || w.Pinned }
 
@@ -218,7 +227,11 @@ func (v *validator) workload() {
 	v.name("workload.statefulSet", w.StatefulSet)
 	v.Range("workload.replicas", w.Replicas, 1, MaxReplicas)
 	v.OneOf("workload.fileSystem", "file system", w.FileSystem, "ext4", "xfs")
-	v.Range("workload.volumeMiB", w.VolumeMiB, 1, MaxVolume)
+	least := w.leastMiB()
+	if !w.Light {
+		least = max(least, minDatabase)
+	}
+	v.Range("workload.volumeMiB", w.VolumeMiB, least, MaxVolume)
 	if w.Interval < 0 || w.Interval.D() > time.Minute {
 		v.Add("workload.interval", "use 0s to 1m0s", "%s is out of range", w.Interval)
 	}
@@ -315,7 +328,7 @@ func (v *validator) local(w Workload) {
 	fit := 0
 	for i, sizes := range w.LocalVolumes {
 		for k, size := range sizes {
-			v.Range(fmt.Sprintf("workload.localVolumes[%d][%d]", i, k), size, 1, MaxVolume)
+			v.Range(fmt.Sprintf("workload.localVolumes[%d][%d]", i, k), size, w.leastMiB(), MaxVolume)
 			if size >= w.VolumeMiB {
 				fit++
 			}

@@ -34,7 +34,7 @@ func planWith(name string, w plan.Workload, steps ...plan.Step) plan.Plan {
 
 func ledgerOf3() plan.Workload {
 	return plan.Workload{
-		Name: "ledger", StatefulSet: "mysql", Replicas: 3, FileSystem: "ext4", VolumeMiB: 64, Clients: 2,
+		Name: "ledger", StatefulSet: "mysql", Replicas: 3, FileSystem: "ext4", VolumeMiB: 256, Clients: 2,
 		Interval: second, QuietRows: 10, PreStop: second,
 	}
 }

@@ -2,7 +2,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -22,19 +21,13 @@ const (
 
 // Worst returns the worst of the verdicts, Unknown if there are none.
 func Worst(vs ...Verdict) Verdict {
-	if len(vs) == 0 {
+	switch {
+	case slices.Contains(vs, Fail):
+		return Fail
+	case len(vs) == 0 || slices.ContainsFunc(vs, func(v Verdict) bool { return v != Pass }):
 		return Unknown
 	}
-	worst := Pass
-	for _, v := range vs {
-		switch {
-		case v == Fail:
-			return Fail
-		case v != Pass:
-			worst = Unknown
-		}
-	}
-	return worst
+	return Pass
 }
 
 // Finding is one proven violation of a promise.
@@ -127,30 +120,12 @@ func Judge(w *world.World, checks []Check) Report {
 		if err == nil && c.Applies != nil && !c.Applies(t.Plan) {
 			continue
 		}
-		res := runOne(w, c)
+		res := rule(w, c)
 		r.Results = append(r.Results, res)
 		verdicts = append(verdicts, res.Verdict)
 	}
 	r.Verdict = Worst(verdicts...)
 	return r
-}
-
-func runOne(w *world.World, c Check) (res Result) {
-	defer func() {
-		if p := recover(); p != nil {
-			res = Result{Check: c.Name, Promise: c.Promise, Source: c.Source, Unit: c.Unit, Verdict: Unknown,
-				Reasons: []string{fmt.Sprintf("the check crashed: %v", p)}}
-		}
-		if res.Verdict == Pass && res.Evidence == 0 {
-			res.Verdict = Unknown
-			res.Reasons = append(res.Reasons, "there was nothing to judge")
-		}
-		if res.Verdict == Pass && w.Truncated {
-			res.Verdict = Unknown
-			res.Reasons = append(res.Reasons, "the history is torn: facts after its end are missing")
-		}
-	}()
-	return rule(w, c)
 }
 
 // All returns every check, in alphabetical order.

@@ -36,8 +36,15 @@ type ruling struct {
 	subjects map[string]bool
 }
 
-// rule judges a world with one check.
-func rule(w *world.World, c Check) Result {
+// rule judges a world with one check. A check that panics is Unknown.
+func rule(w *world.World, c Check) (res Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			crashed := &ruling{Check: c, world: w, seen: map[string]bool{}}
+			crashed.unknown("the check crashed: %v", p)
+			res = crashed.result()
+		}
+	}()
 	r := &ruling{Check: c, world: w, seen: map[string]bool{}, subjects: map[string]bool{}}
 	var err error
 	if r.trial, err = w.Trial(); err != nil {
@@ -103,6 +110,14 @@ func were(n int, noun string) string {
 func (r *ruling) clock(t history.Time) string { return r.trial.Clock(t) }
 
 func (r *ruling) result() Result {
+	if len(r.findings)+len(r.reasons) == 0 {
+		switch {
+		case r.evidence == 0:
+			r.unknown("there was nothing to judge")
+		case r.world.Truncated:
+			r.unknown("the history is torn: facts after its end are missing")
+		}
+	}
 	res := Result{Check: r.Name, Promise: r.Promise, Source: r.Source, Verdict: Pass, Evidence: r.evidence,
 		Unit: r.Unit, Subjects: keys(r.subjects)}
 	if len(r.reasons) > 0 {

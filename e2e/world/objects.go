@@ -198,8 +198,8 @@ func (v *Versions[S, T]) Latest(key string) *Object[S, T] {
 	return last(v.ByKey[key], func(*Object[S, T]) bool { return false })
 }
 
-// last returns the last version before those that come later, nil if there is none.
-func last[S, T any](all []*Object[S, T], later func(*Object[S, T]) bool) *Object[S, T] {
+// last returns the last of sorted states before those that come later, nil if there is none.
+func last[T any](all []*T, later func(*T) bool) *T {
 	i := sort.Search(len(all), func(i int) bool { return later(all[i]) })
 	if i == 0 {
 		return nil

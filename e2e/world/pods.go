@@ -138,12 +138,7 @@ func (l *PodLife) Uses(claim string) bool {
 
 // Before returns the last state before a resourceVersion, nil if there is none.
 func (l *PodLife) Before(version uint64) *PodState {
-	i, _ := slices.BinarySearchFunc(l.States, version,
-		func(p *PodState, v uint64) int { return cmp.Compare(p.Version, v) })
-	if i == 0 {
-		return nil
-	}
-	return l.States[i-1]
+	return last(l.States, func(p *PodState) bool { return p.Version >= version })
 }
 
 // Healthy reports whether the pod is Running and Ready.

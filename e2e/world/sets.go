@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -144,10 +145,7 @@ func (s *Sets) Named(name string) *Set {
 			found = set
 		}
 	}
-	if found == nil {
-		return &Set{Name: name}
-	}
-	return found
+	return cmp.Or(found, &Set{Name: name})
 }
 
 // LastFact returns when the last change of a StatefulSet or of one of its pods became known.
@@ -177,13 +175,7 @@ func (s *Set) At(version uint64) *StatefulSet {
 
 // index returns the index of the last version up to a resourceVersion, -1 if there is none.
 func (s *Set) index(version uint64) int {
-	i, _ := slices.BinarySearchFunc(s.Versions, version, func(st *StatefulSet, v uint64) int {
-		if st.Version > v {
-			return 1
-		}
-		return -1
-	})
-	return i - 1
+	return sort.Search(len(s.Versions), func(i int) bool { return s.Versions[i].Version > version }) - 1
 }
 
 // Around returns the versions that a controller may have acted on when it made a change, newest first: the one in force

@@ -44,7 +44,7 @@ func judgeAcknowledged(r *ruling) {
 		return
 	}
 	allowed := 0
-	for _, op := range r.world.Operations().All {
+	for _, op := range r.world.Operations() {
 		e := op.Answer
 		if e == nil || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK {
 			continue
@@ -192,7 +192,7 @@ func (r *ruling) configured() bool {
 
 // unanswered counts the operations within a time whose clients know of no outcome.
 func (r *ruling) unanswered(within history.Span) (n int64) {
-	for _, op := range r.world.Operations().All {
+	for _, op := range r.world.Operations() {
 		span := history.Span{NotBefore: history.Time(0), NotAfter: world.Forever}
 		if op.Sent != nil {
 			span.NotBefore = op.Sent.Span.NotBefore

@@ -176,7 +176,7 @@ type window struct {
 // it: one that was sent before the effect was shown and answered after it proves nothing about the time of the fault.
 func (r *ruling) judgeAtWork() {
 	windows := workWindows(r.trial)
-	for _, op := range r.world.Operations().All {
+	for _, op := range r.world.Operations() {
 		if op.Sent == nil {
 			continue
 		}

@@ -35,7 +35,7 @@ func Failover() Check {
 
 func judgeFailover(r *ruling) {
 	j := &silences{ruling: r, bound: r.trial.Plan.Bounds.Failover.D(), longest: map[int]time.Duration{}}
-	for _, op := range r.world.Operations().All {
+	for _, op := range r.world.Operations() {
 		if e := op.Answer; e != nil && e.Op.Stage == history.StageOK && isWrite(e.Op) {
 			j.acks = append(j.acks, e)
 		}

@@ -121,7 +121,7 @@ type table struct {
 func (t *table) readInserts() {
 	count := map[writer]int{}
 	each := func(do func(op world.Operation, w writer)) {
-		for _, op := range t.world.Operations().All {
+		for _, op := range t.world.Operations() {
 			if e := cmp.Or(op.Sent, op.Answer); e.Op.F == history.OpInsert {
 				do(op, writer{e.Op.Instance, e.Op.Client})
 			}

@@ -14,7 +14,7 @@ import (
 
 // readReads judges the reads made while the trial ran.
 func (t *table) readReads() {
-	for _, op := range t.world.Operations().All {
+	for _, op := range t.world.Operations() {
 		e := op.Answer
 		if e == nil || e.Op.F != history.OpRead || e.Op.Stage != history.StageOK {
 			continue
@@ -81,7 +81,7 @@ func (t *table) judgeStale(row *insert, sent, got *history.Event) {
 	if !known {
 		return
 	}
-	for _, op := range t.world.Operations().All {
+	for _, op := range t.world.Operations() {
 		if op.Sent == nil || op.Answer == nil || op.Answer.Op.F != history.OpInsert ||
 			op.Answer.Op.Stage != history.StageOK || op.Answer.Op.Server != got.Op.Server ||
 			!row.answered.CertainlyBefore(op.Sent.Span) || !op.Answer.Span.CertainlyBefore(sent.Span) {

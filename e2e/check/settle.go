@@ -86,7 +86,7 @@ type settling struct {
 
 // readWrites sorts the clients' writes by when they were sent.
 func (j *settling) readWrites() {
-	for _, op := range j.world.Operations().All {
+	for _, op := range j.world.Operations() {
 		e := op.Answer
 		if e == nil || !isWrite(e.Op) {
 			continue

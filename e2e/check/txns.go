@@ -31,7 +31,7 @@ func (t txn) by() string { return cmp.Or(t.event.Op.By, t.instance) }
 // lacked what another one had: it was only late.
 func (r *ruling) txns(on string) (all []txn) {
 	late := r.late()
-	for _, op := range r.world.Operations().All {
+	for _, op := range r.world.Operations() {
 		e := cmp.Or(op.Answer, op.Sent)
 		if e.Op.F != history.OpTxn || e.Op.Txn == nil || e.Op.Txn.On != on {
 			continue

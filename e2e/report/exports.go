@@ -121,7 +121,7 @@ func (s *story) perFault(m *metrics, is func(world.Fault) bool) {
 func (s *story) measure(m *metrics) {
 	type key struct{ instance, f, stage string }
 	took := map[key][]float64{}
-	for _, op := range s.World.Operations().All {
+	for _, op := range s.World.Operations() {
 		if op.Sent == nil {
 			continue
 		}

@@ -138,7 +138,7 @@ func (t *tracer) faults() {
 // operations writes one track for each client. One without an answer is unknown and lasts to the end.
 func (t *tracer) operations() {
 	instances := map[string]int{}
-	for _, op := range t.s.World.Operations().All {
+	for _, op := range t.s.World.Operations() {
 		if op.Sent == nil {
 			continue
 		}

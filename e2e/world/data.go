@@ -132,18 +132,15 @@ func (w *World) Tables() []*Table {
 // Operation is one operation of a client. Sent is nil if its invocation was not recorded, Answer if it got none.
 type Operation struct{ Sent, Answer *history.Event }
 
-// Operations holds the operations of all clients: the answered ones in the order of their answers, then the others.
-type Operations struct{ All []Operation }
-
 // readOperations pairs the invocations and answers of each client. A client records its events in order and has few
 // operations in flight.
-func readOperations(w *World) *Operations {
+func readOperations(w *World) *[]Operation {
 	type client struct {
 		instance string
 		number   int
 	}
 	events := w.Of(history.KindOp)
-	ops := &Operations{All: make([]Operation, 0, len(events)/2+1)}
+	ops := make([]Operation, 0, len(events)/2+1)
 	clients := map[client]map[int64]*history.Event{} // Open invocations.
 	var order []client
 	var unanswered []Operation
@@ -157,7 +154,7 @@ func readOperations(w *World) *Operations {
 		sent := open[e.Op.Number]
 		if e.Op.Stage != history.StageInvoke {
 			delete(open, e.Op.Number)
-			ops.All = append(ops.All, Operation{sent, e})
+			ops = append(ops, Operation{sent, e})
 			continue
 		}
 		if sent != nil {
@@ -165,11 +162,11 @@ func readOperations(w *World) *Operations {
 		}
 		open[e.Op.Number] = e
 	}
-	ops.All = append(ops.All, unanswered...)
+	ops = append(ops, unanswered...)
 	for _, k := range order {
 		for _, number := range slices.Sorted(maps.Keys(clients[k])) {
-			ops.All = append(ops.All, Operation{Sent: clients[k][number]})
+			ops = append(ops, Operation{Sent: clients[k][number]})
 		}
 	}
-	return ops
+	return &ops
 }

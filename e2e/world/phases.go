@@ -79,14 +79,13 @@ func (w *World) Clock(t history.Time) string {
 
 // Last returns the latest time in the history.
 func (w *World) Last() history.Time {
-	type latest struct{ at history.Time }
-	return once(w, func(w *World) *latest {
+	return *once(w, func(w *World) *history.Time {
 		last := w.Begin()
 		for i := range w.Events {
 			last = max(last, w.Events[i].Span.NotAfter)
 		}
-		return &latest{last}
-	}).at
+		return &last
+	})
 }
 
 // EndOf returns when a phase ended, or Last if it did not end. It returns false for a phase that never began.

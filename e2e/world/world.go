@@ -171,5 +171,5 @@ func (w *World) Volumes() *Volumes { return once(w, readVolumes) }
 // Pulls returns the pulls of disks out of nodes.
 func (w *World) Pulls() *Pulls { return once(w, readPulls) }
 
-// Operations returns the clients' operations.
-func (w *World) Operations() *Operations { return once(w, readOperations) }
+// Operations returns the operations of all clients: the answered ones in the order of their answers, then the others.
+func (w *World) Operations() []Operation { return *once(w, readOperations) }

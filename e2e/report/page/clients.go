@@ -19,7 +19,7 @@ func (d *drawer) answers(lanes map[string]*instanceLane) {
 	latencies := map[string][][]float64{}
 	reads := d.world.Reads(history.FinalRead)
 	writers, grouped := d.finalWriters()
-	for _, op := range d.world.Operations().All {
+	for _, op := range d.world.Operations() {
 		e := op.Answer
 		if e == nil {
 			continue

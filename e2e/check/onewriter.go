@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/history"
@@ -43,7 +44,7 @@ func judgeOneWriter(r *ruling) {
 		id   int64
 	}
 	var acks []ack
-	for _, op := range r.world.Operations().All {
+	for _, op := range r.world.Operations() {
 		e := op.Answer
 		if e == nil || op.Sent == nil || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK || e.Op.By == "" {
 			continue
@@ -62,12 +63,8 @@ func judgeOneWriter(r *ruling) {
 			if other.by == name {
 				continue
 			}
-			n, _ := slices.BinarySearchFunc(mine, other.span.NotBefore, func(a ack, t history.Time) int {
-				return cmp.Compare(a.span.NotAfter, t)
-			})
-			k, _ := slices.BinarySearchFunc(mine, other.span.NotAfter, func(a ack, t history.Time) int {
-				return cmp.Compare(a.span.NotAfter, t)
-			})
+			n := sort.Search(len(mine), func(i int) bool { return mine[i].span.NotAfter >= other.span.NotBefore })
+			k := sort.Search(len(mine), func(i int) bool { return mine[i].span.NotAfter >= other.span.NotAfter })
 			for k < len(mine) && !other.span.CertainlyBefore(mine[k].span) {
 				k++
 			}

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -57,14 +58,10 @@ func judgeRegisters(r *ruling) {
 		}
 	}
 	r.enough("reads of registers", leastReads, reads, txns, "registers")
-	all := make([]register, 0, len(ops))
-	for at := range ops {
-		all = append(all, at)
-	}
-	slices.SortFunc(all, func(a, b register) int {
+	byName := func(a, b register) int {
 		return cmp.Or(cmp.Compare(a.instance, b.instance), cmp.Compare(a.key, b.key))
-	})
-	for _, at := range all {
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(ops), byName) {
 		r.linearizable(at, ops[at])
 	}
 }

@@ -130,11 +130,11 @@ func (j *setJudge) wanted(c *world.Claim) {
 // is "".
 func (j *setJudge) smallest(c *world.Claim, node string) {
 	chosen := j.volumeAt(c.Spec.VolumeName, c.Version)
-	wanted := storage(c.Spec.Resources.Requests)
-	if chosen == nil || c.Spec.Selector != nil || wanted == 0 || storage(chosen.Spec.Capacity) == 0 {
+	wanted := c.Spec.Resources.Requests.Storage().Value()
+	if chosen == nil || c.Spec.Selector != nil || wanted == 0 || chosen.Spec.Capacity.Storage().IsZero() {
 		return
 	}
-	size := storage(chosen.Spec.Capacity)
+	size := chosen.Spec.Capacity.Storage().Value()
 	if size < wanted {
 		j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, chosen.Event.ID}, "Claim %s, which wants %d "+
 			"bytes, was bound at %s to volume %s, which has %d.", c.Name(), wanted, j.when(c.Event), c.Spec.VolumeName,
@@ -151,7 +151,7 @@ func (j *setJudge) smallest(c *world.Claim, node string) {
 			v.Spec.ClaimRef != nil || !alike(v.Spec, chosen.Spec) || j.taken(v, c.Event.Span) {
 			continue
 		}
-		if own := storage(v.Spec.Capacity); own >= wanted && own < size && (node == "" || j.allows(v, node)) {
+		if own := v.Spec.Capacity.Storage().Value(); own >= wanted && own < size && (node == "" || j.allows(v, node)) {
 			j.breaks("claim "+c.Name(), c.Event.Span, []int64{c.Event.ID, chosen.Event.ID, v.Event.ID}, "Claim %s, "+
 				"which wants %d bytes, was bound at %s to volume %s with %d, although %s with %d was free%s.", c.Name(),
 				wanted, j.when(c.Event), c.Spec.VolumeName, size, name, own, on)

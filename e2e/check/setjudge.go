@@ -346,12 +346,6 @@ func (j *setJudge) volumeAt(name string, version uint64) *world.Volume {
 // bound reports whether a claim is Bound.
 func bound(c *world.Claim) bool { return c.Status.Phase == corev1.ClaimBound }
 
-// storage returns the storage in a list of resources, in bytes; 0 if it has none.
-func storage(list corev1.ResourceList) int64 {
-	size := list[corev1.ResourceStorage]
-	return size.Value()
-}
-
 // owns reports whether a uid is among an object's ownerReferences.
 func owns(uid string, m *metav1.ObjectMeta) bool {
 	return slices.ContainsFunc(m.OwnerReferences,

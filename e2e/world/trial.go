@@ -220,12 +220,9 @@ func (s *Trial) FaultsUntil(t history.Time) []string {
 
 // TakesControl reports whether a fault takes a part of the control plane.
 func (l Fault) TakesControl() bool {
-	return l.takesAny(plan.PartControlPlane, plan.PartAPIServer, plan.PartEtcd, plan.PartManager, plan.PartScheduler,
-		plan.PartRequests)
-}
-
-func (l Fault) takesAny(parts ...plan.Part) bool {
-	return slices.ContainsFunc(l.Takes, func(p plan.Part) bool { return slices.Contains(parts, p) })
+	control := []plan.Part{plan.PartControlPlane, plan.PartAPIServer, plan.PartEtcd, plan.PartManager,
+		plan.PartScheduler, plan.PartRequests}
+	return slices.ContainsFunc(l.Takes, func(p plan.Part) bool { return slices.Contains(control, p) })
 }
 
 // endsBoot reports whether the fault ends the boot of its node. The parts that it takes do not tell: a partition takes

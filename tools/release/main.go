@@ -86,7 +86,7 @@ func complete(dir, version, keyFile, licence string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var platforms []platform
+	var platforms []any // Archives in the manifest of krew.
 	for _, t := range found {
 		if err := writeBill(t, version); err != nil {
 			return fmt.Errorf("bill of materials of %s: %w", t.file, err)
@@ -99,10 +99,9 @@ func complete(dir, version, keyFile, licence string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		platforms = append(platforms, platform{
-			Selector: selector{map[string]string{"os": t.os, "arch": t.arch}}, Sha256: sum, Bin: "seatrial",
-			URI: "https://github.com/seatrial/seatrial/releases/download/" + version + "/" + filepath.Base(archive),
-		})
+		at := "https://github.com/seatrial/seatrial/releases/download/" + version + "/" + filepath.Base(archive)
+		platforms = append(platforms, map[string]any{"uri": at, "sha256": sum, "bin": "seatrial",
+			"selector": map[string]any{"matchLabels": map[string]any{"os": t.os, "arch": t.arch}}})
 	}
 	manifest, err := yaml.Marshal(krew(version, platforms))
 	if err != nil {
@@ -309,19 +308,8 @@ func module(kind, path, version string) component {
 	return component{Type: kind, Ref: url, Name: path, Version: version, PURL: url}
 }
 
-// platform is an archive in a manifest of krew (krew.sigs.k8s.io/docs/developer-guide/plugin-manifest).
-type platform struct {
-	Selector selector `json:"selector"`
-	URI      string   `json:"uri"`
-	Sha256   string   `json:"sha256"`
-	Bin      string   `json:"bin"`
-}
-
-type selector struct {
-	MatchLabels map[string]string `json:"matchLabels"`
-}
-
-func krew(version string, platforms []platform) any {
+// krew returns a manifest of krew (krew.sigs.k8s.io/docs/developer-guide/plugin-manifest).
+func krew(version string, platforms []any) any {
 	return map[string]any{
 		"apiVersion": "krew.googlecontainertools.github.com/v1alpha2", "kind": "Plugin",
 		"metadata": map[string]any{"name": "seatrial"},

@@ -206,14 +206,13 @@ func (s Severity) rank() int { return slices.Index([]Severity{Danger, Warning, N
 
 // Judge derives the verdict from findings and what was not looked at: FAIL over UNKNOWN over PASS.
 func (r *Report) Judge() check.Verdict {
-	verdicts := []check.Verdict{check.Pass}
-	if r.Count(Danger) > 0 {
-		verdicts = append(verdicts, check.Fail)
+	switch {
+	case r.Count(Danger) > 0:
+		return check.Fail
+	case len(r.Unseen) > 0:
+		return check.Unknown
 	}
-	if len(r.Unseen) > 0 {
-		verdicts = append(verdicts, check.Unknown)
-	}
-	return check.Worst(verdicts...)
+	return check.Pass
 }
 
 // Count returns how many findings have a severity.

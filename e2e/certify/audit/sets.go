@@ -76,7 +76,7 @@ func notSteady(r *ruling) {
 	for set := range each(r.StatefulSets) {
 		where := []Object{setObject(set)}
 		var pods []string
-		for _, p := range r.podsOf[owner{"StatefulSet", set.Namespace, set.Name}] {
+		for _, p := range r.podsOf[setObject(set)] {
 			if !ready(p) {
 				pods = append(pods, p.Name)
 				where = append(where, object("Pod", p))
@@ -126,14 +126,14 @@ func unfinished(set *appsv1.StatefulSet) string {
 
 func localVolumes(r *ruling) {
 	type local struct{ pods, volumes []string }
-	of := map[owner]*local{}
-	var order []owner
+	of := map[Object]*local{}
+	var order []Object
 	for p := range each(r.Pods) {
 		o := ownerOf(p)
-		if ended(p) || o.kind == "DaemonSet" || o.kind == "Node" { // Pods that a drain leaves alone.
+		if ended(p) || o.Kind == "DaemonSet" || o.Kind == "Node" { // Pods that a drain leaves alone.
 			continue
 		}
-		volumes := r.localOf(p, o.kind == "StatefulSet")
+		volumes := r.localOf(p, o.Kind == "StatefulSet")
 		if len(volumes) == 0 {
 			continue
 		}
@@ -144,8 +144,8 @@ func localVolumes(r *ruling) {
 		of[o].volumes = append(of[o].volumes, volumes...)
 	}
 	for _, o := range order {
-		r.found(Warning, []Object{o.object()}, "the pods of %s cannot move: %s; volumes: %s",
-			o.object(), names(of[o].pods), names(of[o].volumes))
+		r.found(Warning, []Object{o}, "the pods of %s cannot move: %s; volumes: %s", o, names(of[o].pods),
+			names(of[o].volumes))
 	}
 }
 

@@ -21,16 +21,12 @@ type state struct {
 	claims   map[types.NamespacedName]*corev1.PersistentVolumeClaim
 	drivers  map[string]*storagev1.CSIDriver
 	nodes    map[string]*corev1.Node
-	podsIn   map[string][]*corev1.Pod // By namespace.
 	podsOn   map[string][]*corev1.Pod // By node.
-	podsOf   map[owner][]*corev1.Pod
+	podsOf   map[Object][]*corev1.Pod // By controller.
 	volumes  map[string]*corev1.PersistentVolume
 	budgetOf map[*corev1.Pod][]*policyv1.PodDisruptionBudget
 	claimsOf map[types.NamespacedName][]*corev1.PersistentVolumeClaim // Those of a StatefulSet's templates.
 }
-
-// owner is the controller of a pod.
-type owner struct{ kind, namespace, name string }
 
 func newState(c Cluster, u Upgrade) *state {
 	s := &state{
@@ -38,9 +34,8 @@ func newState(c Cluster, u Upgrade) *state {
 		claims:   map[types.NamespacedName]*corev1.PersistentVolumeClaim{},
 		drivers:  map[string]*storagev1.CSIDriver{},
 		nodes:    map[string]*corev1.Node{},
-		podsIn:   map[string][]*corev1.Pod{},
 		podsOn:   map[string][]*corev1.Pod{},
-		podsOf:   map[owner][]*corev1.Pod{},
+		podsOf:   map[Object][]*corev1.Pod{},
 		volumes:  map[string]*corev1.PersistentVolume{},
 		budgetOf: map[*corev1.Pod][]*policyv1.PodDisruptionBudget{},
 		claimsOf: map[types.NamespacedName][]*corev1.PersistentVolumeClaim{},
@@ -58,7 +53,6 @@ func newState(c Cluster, u Upgrade) *state {
 		s.claims[key(claim)] = claim
 	}
 	for p := range each(c.Pods) {
-		s.podsIn[p.Namespace] = append(s.podsIn[p.Namespace], p)
 		s.podsOn[p.Spec.NodeName] = append(s.podsOn[p.Spec.NodeName], p)
 		s.podsOf[ownerOf(p)] = append(s.podsOf[ownerOf(p)], p)
 	}
@@ -106,22 +100,21 @@ func key(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-func ownerOf(p *corev1.Pod) owner {
+// ownerOf returns the controller of a pod, or the pod itself if it has none.
+func ownerOf(p *corev1.Pod) Object {
 	c := metav1.GetControllerOfNoCopy(p)
 	if c == nil {
-		return owner{"Pod", p.Namespace, p.Name}
+		return object("Pod", p)
 	}
-	return owner{c.Kind, p.Namespace, c.Name}
+	return Object{c.Kind, p.Namespace, c.Name}
 }
-
-func (o owner) object() Object { return Object{o.kind, o.namespace, o.name} }
 
 // covered returns the pods that a budget is over, without those that have ended.
 func (s *state) covered(b *policyv1.PodDisruptionBudget) []*corev1.Pod {
 	selector := selectorOf(b)
 	var pods []*corev1.Pod
-	for _, p := range s.podsIn[b.Namespace] {
-		if !ended(p) && selector.Matches(labels.Set(p.Labels)) {
+	for p := range each(s.Pods) {
+		if p.Namespace == b.Namespace && !ended(p) && selector.Matches(labels.Set(p.Labels)) {
 			pods = append(pods, p)
 		}
 	}

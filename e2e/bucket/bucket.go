@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"mime"
 	"net/url"
 	"os"
@@ -308,7 +309,7 @@ func (b *Bucket) Runs(ctx context.Context, bound time.Duration) (map[string]stri
 }
 
 func runsOf(all []object) map[string]string {
-	content, judged := map[string]string{}, map[string]string{}
+	content, judged := map[string]string{}, map[string]bool{}
 	for _, o := range all {
 		run, file := path.Split(o.name)
 		if run = path.Clean(run); strings.Count(o.name, "/") != 2 || !fs.ValidPath(o.name) {
@@ -318,13 +319,11 @@ func runsOf(all []object) map[string]string {
 			content[run] += file + o.etag // A listing is in order.
 		}
 		if file == rundir.VerdictFile {
-			judged[run] = ""
+			judged[run] = true
 		}
 	}
-	for run := range judged {
-		judged[run] = content[run]
-	}
-	return judged
+	maps.DeleteFunc(content, func(run, _ string) bool { return !judged[run] })
+	return content
 }
 
 // Place names the folder of the bucket, however its URL was written.

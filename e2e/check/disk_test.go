@@ -151,7 +151,7 @@ func TestTwinsAgainstSpans(t *testing.T) {
 		to := from + 0.3 + at("length") - 43
 		// The twin has lived since +40.3 s, and is to end between +44.8 s and +45 s.
 		const twinTo, blur = 45, 0.2
-		h := historytest.DiskWith(func(t *historytest.Trial) {
+		h := historytest.Disk(func(t *historytest.Trial) {
 			t.Process("worker2", "mysqld", "late-uid", 99, from, to)
 			t.Pod(history.VerbModified, "mysql-1", "Running", true, false, 47.1)
 		}).History()

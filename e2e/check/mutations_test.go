@@ -105,9 +105,9 @@ func editAll(is match, f func(e *history.Event)) func([]history.Event) []history
 }
 
 // add inserts events by their time.
-func add(tell func(t *historytest.Trial)) func([]history.Event) []history.Event {
+func add(tell ...func(t *historytest.Trial)) func([]history.Event) []history.Event {
 	return func([]history.Event) []history.Event {
-		return historytest.SmokeWith(tell).History().Events
+		return historytest.Smoke(tell...).History().Events
 	}
 }
 
@@ -228,8 +228,8 @@ func onDisk(change func([]history.Event) []history.Event) func([]history.Event) 
 }
 
 // addDisk adds facts to the sound trial on attached disks.
-func addDisk(tell func(t *historytest.Trial)) func([]history.Event) []history.Event {
-	return func([]history.Event) []history.Event { return historytest.DiskWith(tell).History().Events }
+func addDisk(tell ...func(t *historytest.Trial)) func([]history.Event) []history.Event {
+	return func([]history.Event) []history.Event { return historytest.Disk(tell...).History().Events }
 }
 
 // diskMutations returns all mutations of the trial on attached disks.

@@ -145,7 +145,7 @@ func TestPullAgainstSpans(t *testing.T) {
 		at := func(name string) float64 { return float64(rapid.IntRange(200, 240).Draw(rt, name)) / 10 }
 		mounted, from, length := at("mounted"), at("from"), at("length")-20
 		to := from + length
-		h := historytest.DiskWith(func(t *historytest.Trial) {
+		h := historytest.Disk(func(t *historytest.Trial) {
 			t.Pull("pvc-0", "worker", 100, from, to, nil)
 			path := historytest.GlobalPath("pvc-0")
 			t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 100, path, mounted)

@@ -428,8 +428,8 @@ func TestNeverMadeInTheEnd(t *testing.T) {
 		more.Beats("api/pods", "", "", 80, 99)
 		return append(events, more.History().Events[1:]...)
 	})
-	verdict(t, then(drops, late)(add(nil)(nil)), "settle", check.Fail)
-	verdict(t, then(drops, late, gap("api/pods", 30, 31))(add(nil)(nil)), "settle", check.Unknown)
+	verdict(t, then(drops, late)(add()(nil)), "settle", check.Fail)
+	verdict(t, then(drops, late, gap("api/pods", 30, 31))(add()(nil)), "settle", check.Unknown)
 }
 
 // Two pods of a Parallel StatefulSet are scheduled at once. The scheduler takes the small volume for web-0, and its

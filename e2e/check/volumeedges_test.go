@@ -36,7 +36,7 @@ func killed(intent, over float64, more func(*historytest.Trial)) []history.Event
 // The ledger of worker2 dies at +18 s; the node goes down at +31 s. A kubelet-kill, healed at +25 s, explains nothing.
 func TestLedgerDeadBeforeReboot(t *testing.T) {
 	dies := drop(after(before(observer("mounts", "worker2", history.ObserverBeat), 32), 18.5))
-	verdict(t, dies(add(nil)(nil)), "mounts", check.Unknown)
+	verdict(t, dies(add()(nil)), "mounts", check.Unknown)
 	verdict(t, dies(killed(16.1, 25, nil)), "mounts", check.Unknown)
 }
 
@@ -76,7 +76,7 @@ func TestResidueOfNewClaim(t *testing.T) {
 		}
 		return settles("10s", "5s")(events)
 	}
-	verdict(t, settles("10s", "5s")(addDisk(nil)(nil)), "mount-residue", check.Pass)
+	verdict(t, settles("10s", "5s")(addDisk()(nil)), "mount-residue", check.Pass)
 	verdict(t, anew(nil), "mount-residue", check.Pass)
 	verdict(t, anew(func(t *historytest.Trial) { // The old volume, Released, changes once more.
 		t.PV("pvc-OLD", "data-mysql-1", "ReadWriteOnce", 45)

@@ -28,13 +28,13 @@ func chronicle(t interface{ Fatalf(string, ...any) }, x report.Judged, o report.
 func tales() map[string]report.Judged {
 	all := examples()
 	all["disk"] = judged(historytest.Disk().History())
-	all["disk-twice"] = judged(historytest.DiskWith(func(t *historytest.Trial) {
+	all["disk-twice"] = judged(historytest.Disk(func(t *historytest.Trial) {
 		t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 100, historytest.GlobalPath("pvc-0"), 20)
 		t.Pod(history.VerbDeleted, "mysql-0", "Running", false, true, 19)
 		t.Pod(history.VerbAdded, "mysql-0", "Pending", false, false, 19.5)
 		t.Process("worker2", "mysqld", t.PodUID("mysql-0"), 4711, 21, 24)
 	}).History())
-	all["disk-pulled"] = judged(historytest.DiskWith(func(t *historytest.Trial) {
+	all["disk-pulled"] = judged(historytest.Disk(func(t *historytest.Trial) {
 		t.Pod(history.VerbDeleted, "mysql-0", "Running", false, true, 19)
 		t.Pod(history.VerbAdded, "mysql-0", "Pending", false, false, 19.2)
 		t.Call("ControllerUnpublishVolume", "pvc-0", "worker", 19.5, 19.8, historytest.On())

@@ -52,7 +52,7 @@ func examples() map[string]report.Judged {
 			r.Rows = r.Rows[2:]
 		}
 	}
-	twice := historytest.SmokeWith(func(t *historytest.Trial) {
+	twice := historytest.Smoke(func(t *historytest.Trial) {
 		id := t.Mount(history.MountAttach, "worker2", historytest.FirstBoot, 100, "/mnt/by-hand", 20)
 		t.Unmount("worker2", historytest.FirstBoot, id, 21)
 	}).History()

@@ -32,11 +32,8 @@ func DiskPlan() plan.Plan {
 
 // Disk is a whole trial on storage shared-disk in which every promise was kept. mysql-0 has volume pvc-0 on worker; its
 // kubelet is killed at +16 s. mysql-1 has volume pvc-1 on worker2 until it is scaled down at +31 s, and on worker from
-// +39 s on. The backing files are inodes 100 and 101.
-func Disk() *Trial { return DiskWith(nil) }
-
-// DiskWith is Disk with the events that more adds, before the final reads.
-func DiskWith(more func(*Trial)) *Trial {
+// +39 s on. The backing files are inodes 100 and 101. More adds events before the final reads.
+func Disk(more ...func(*Trial)) *Trial {
 	t := New(DiskPlan())
 	t.phases(timetable{steps: []float64{10, 15, 16, 25.1, 30, 31, 39, 47, 48}, load: 48.5, heal: 49, healed: 50,
 		settled: 53, audit: 54, audited: 56, done: 60})
@@ -55,8 +52,8 @@ func DiskWith(more func(*Trial)) *Trial {
 	t.Fault(3, "kubelet-kill", "worker", "mysql-0", FaultTimes{16.1, 16.2, 16.3, 18, 23, 23.5, 25})
 	t.work(0, 221, nil)
 	t.work(1, 221, [][2]float64{{31.2, 42}})
-	if more != nil {
-		more(t)
+	for _, add := range more {
+		add(t)
 	}
 	for k := range 2 {
 		t.readBack(k, fmt.Sprintf("pvc-mysql-%d", k))

@@ -1,7 +1,6 @@
 package historytest
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -20,11 +19,7 @@ func (t *Trial) object(resource, namespace, name, uid string, verb history.Verb,
 		ResourceVersion: fmt.Sprint(t.version),
 	}
 	if raw != nil {
-		data, err := json.Marshal(raw)
-		if err != nil {
-			panic(err) // Cannot happen: maps of plain values always encode.
-		}
-		o.Raw = data
+		o.Raw = encode(raw)
 	}
 	t.fact("api", at-0.001, at, history.Event{Kind: history.KindObject, Object: &o})
 }

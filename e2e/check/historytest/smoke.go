@@ -57,11 +57,8 @@ func numbered(p plan.Plan) plan.Plan {
 }
 
 // Smoke is a whole trial in which every promise was kept: kubelet-kill under mysql-0 at +16 s, node-reboot under
-// mysql-1 at +31 s, scaling at +48 s, everything read back at +71 s.
-func Smoke() *Trial { return SmokeWith(nil) }
-
-// SmokeWith is Smoke with the events that more adds, before the final reads.
-func SmokeWith(more func(*Trial)) *Trial {
+// mysql-1 at +31 s, scaling at +48 s, everything read back at +71 s. More adds events before the final reads.
+func Smoke(more ...func(*Trial)) *Trial {
 	t := New(SmokePlan())
 	t.phases(timetable{steps: []float64{10, 15, 16, 25.1, 30, 31, 42.1, 47, 48, 56, 64, 65}, load: 65.5, heal: 66,
 		healed: 67, settled: 70, audit: 71, audited: 73, done: 80})
@@ -73,8 +70,8 @@ func SmokeWith(more func(*Trial)) *Trial {
 	for k := range 3 {
 		t.load(k)
 	}
-	if more != nil {
-		more(t)
+	for _, add := range more {
+		add(t)
 	}
 	for k := range 3 {
 		t.readBack(k, fmt.Sprintf("local-%d", k))

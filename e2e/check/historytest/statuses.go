@@ -3,7 +3,6 @@ package historytest
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -180,11 +179,7 @@ func (c *controller) write(at history.Time) *history.Event {
 }
 
 func withRaw(o *history.Object, raw map[string]any) *history.Object {
-	data, err := json.Marshal(raw)
-	if err != nil {
-		panic(fmt.Sprintf("encode %s %q: %v", o.Resource, o.Name, err)) // Maps of plain values.
-	}
 	fresh := *o
-	fresh.Raw = data
+	fresh.Raw = encode(raw)
 	return &fresh
 }

@@ -42,12 +42,17 @@ type Trial struct {
 func New(p plan.Plan) *Trial {
 	t := &Trial{Plan: p, uids: map[string]string{}, made: map[string][]string{}, nodes: map[string]string{},
 		numbers: map[int]int64{}, rows: map[string][]history.Row{}}
-	raw, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // A plan is plain data.
-	}
-	t.Add(history.Event{Kind: history.KindPlan, Source: "trial", Span: history.At(Start), Plan: raw})
+	t.Add(history.Event{Kind: history.KindPlan, Source: "trial", Span: history.At(Start), Plan: encode(p)})
 	return t
+}
+
+// encode encodes plain data, such as a plan or an object of maps, which cannot fail.
+func encode(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
 }
 
 // Add adds an event.

@@ -268,118 +268,87 @@ func losingPower(r *rand.Rand, flush *int) plan.Plan {
 	return Trial(w, steps...)
 }
 
-// selftests sabotage a trial: one that ends PASS would have missed what happened.
+// selftest sabotages a trial: one that ends PASS would have missed what happened. How ends before what the verdict is.
+func selftest(name, expect, how string, finding plan.Sign, build func(*rand.Rand) plan.Plan) plan.Scenario {
+	return plan.Scenario{
+		Name: "selftest-" + name, Summary: "Self-test: " + how + " the verdict must be " + expect + ".", Expect: expect,
+		Finding: finding, Build: build,
+	}
+}
+
 func selftests() []plan.Scenario {
 	return []plan.Scenario{
 		selftestDamage("file-truncate", "the second half is cut off one"),
 		selftestDamage("page-flip", "bytes are flipped in a page of one"),
 		selftestFlush(0, "written and synced once a second"),
 		selftestFlush(2, "written at each commit, and synced once a second"),
-		{
-			// Only the verification on disk, after the servers have ended, finds the flips: the servers have the pages
-			// in memory and never read them again. Each server is restarted before, so that the whole file is on the
-			// disk, and the checksum reads its pages into memory.
-			Name: "selftest-cached-page",
-			Summary: "Self-test: a byte is flipped on disk in each of 20 pages that the databases have in memory; " +
-				"the verdict must be FAIL.",
-			Expect:  "FAIL",
-			Finding: plan.Sign{Check: "integrity", Says: "has a wrong checksum"},
-			Build: func(r *rand.Rand) plan.Plan {
-				const (
-					replicas  = 2
-					flips     = 10
-					firstLeaf = 5  // Of the quiet table's file: behind its header, maps and root.
-					leaves    = 14 // 1000 rows fill these and some more.
-				)
-				w := eitherFileSystem(r, MySQL(replicas))
-				steps := []plan.Step{Load(100), Checksum("before")}
-				for i := range replicas {
-					steps = append(steps, Fault("pod-delete", i, time.Second, 3*time.Minute), Load(40))
+		// Only the verification on disk, after the servers have ended, finds the flips: the servers have the pages
+		// in memory and never read them again. Each server is restarted before, so that the whole file is on the
+		// disk, and the checksum reads its pages into memory.
+		selftest("cached-page", "FAIL", "a byte is flipped on disk in each of 20 pages that the databases have in "+
+			"memory;", plan.Sign{Check: "integrity", Says: "has a wrong checksum"}, func(r *rand.Rand) plan.Plan {
+			const (
+				replicas  = 2
+				flips     = 10
+				firstLeaf = 5  // Of the quiet table's file: behind its header, maps and root.
+				leaves    = 14 // 1000 rows fill these and some more.
+			)
+			w := eitherFileSystem(r, MySQL(replicas))
+			steps := []plan.Step{Load(100), Checksum("before")}
+			for i := range replicas {
+				steps = append(steps, Fault("pod-delete", i, time.Second, 3*time.Minute), Load(40))
+			}
+			steps = append(steps, Checksum("restarted"))
+			for i := range replicas {
+				for _, page := range r.Perm(leaves)[:flips] {
+					steps = append(steps, tamper(plan.Tamper{
+						Kind: "flip-byte", Ordinal: i, Page: firstLeaf + page, Byte: 38 + r.IntN(16384-8-38)}))
 				}
-				steps = append(steps, Checksum("restarted"))
-				for i := range replicas {
-					for _, page := range r.Perm(leaves)[:flips] {
-						steps = append(steps, tamper(plan.Tamper{
-							Kind: "flip-byte", Ordinal: i, Page: firstLeaf + page, Byte: 38 + r.IntN(16384-8-38)}))
-					}
-				}
-				return Trial(w, append(steps, Load(40))...)
-			},
-		},
-		{
-			Name:    "selftest-deleted-row",
-			Summary: "Self-test: one acknowledged row is deleted behind the workload's back; the verdict must be FAIL.",
-			Expect:  "FAIL",
-			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
-			Build: func(r *rand.Rand) plan.Plan {
+			}
+			return Trial(w, append(steps, Load(40))...)
+		}),
+		selftest("deleted-row", "FAIL", "one acknowledged row is deleted behind the workload's back;",
+			plan.Sign{Check: "rows", Says: "lost a row"}, func(r *rand.Rand) plan.Plan {
 				deleted := tamper(plan.Tamper{Kind: "delete-row", Ordinal: r.IntN(2)})
 				w := MySQL(2)
 				w.FileSystem = "xfs" // The smoke scenario has ext4: so both are shown on a real cluster.
 				return Trial(w, Load(150), Checksum("before"),
 					Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50), Checksum("after"),
 					deleted, Load(20))
-			},
-		},
-		{
-			Name:    "selftest-dropped-table",
-			Summary: "Self-test: the clients' table is dropped and not restored; the verdict must be FAIL.",
-			Expect:  "FAIL",
-			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
-			Build: func(r *rand.Rand) plan.Plan {
+			}),
+		selftest("dropped-table", "FAIL", "the clients' table is dropped and not restored;",
+			plan.Sign{Check: "rows", Says: "lost a row"}, func(r *rand.Rand) plan.Plan {
 				w, steps := tableDropped(r)
 				return Trial(w, steps...)
-			},
-		},
-		{
-			Name: "selftest-short-restore",
-			Summary: "Self-test: the clients' table is dropped and restored without the last binary log; the verdict " +
-				"must be FAIL.",
-			Expect:  "FAIL",
-			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
-			Build: func(r *rand.Rand) plan.Plan {
+			}),
+		selftest("short-restore", "FAIL", "the clients' table is dropped and restored without the last binary log;",
+			plan.Sign{Check: "rows", Says: "lost a row"}, func(r *rand.Rand) plan.Plan {
 				w, steps := tableDropped(r, restored(), Load(50))
 				return Trial(w, slices.Insert(steps, 4, tamper(plan.Tamper{Kind: "lose-log"}))...)
-			},
-		},
-		{
-			Name: "selftest-lost-append",
-			Summary: "Self-test: one acknowledged number is taken out of a list that transactions append to; the " +
-				"verdict must be FAIL.",
-			Expect:  "FAIL",
-			Finding: plan.Sign{Check: "isolation", Says: "lost"},
-			Build: func(r *rand.Rand) plan.Plan {
-				return Trial(transacting(2), Load(150), Checksum("before"),
-					Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50), Checksum("after"),
-					tamper(plan.Tamper{Kind: "lose-append", Ordinal: r.IntN(2)}), Load(20))
-			},
-		},
+			}),
+		selftest("lost-append", "FAIL", "one acknowledged number is taken out of a list that transactions append "+
+			"to;", plan.Sign{Check: "isolation", Says: "lost"}, func(r *rand.Rand) plan.Plan {
+			return Trial(transacting(2), Load(150), Checksum("before"),
+				Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50), Checksum("after"),
+				tamper(plan.Tamper{Kind: "lose-append", Ordinal: r.IntN(2)}), Load(20))
+		}),
 		selftestLost("lose-write", "registers", "found nothing", "a register that was written is deleted"),
 		selftestLost("lose-money", "balances", "in all accounts together", "money is taken from an account"),
-		{
-			Name:    "selftest-ipv6-open",
-			Summary: "Self-test: a partition leaves IPv6 open and so cuts nothing off; the verdict must be UNKNOWN.",
-			Expect:  "UNKNOWN",
-			Finding: plan.Sign{Check: "coverage", Says: "]:6443 connects"},
-			Build: func(r *rand.Rand) plan.Plan {
+		selftest("ipv6-open", "UNKNOWN", "a partition leaves IPv6 open and so cuts nothing off;",
+			plan.Sign{Check: "coverage", Says: "]:6443 connects"}, func(r *rand.Rand) plan.Plan {
 				half := Fault("node-partition", r.IntN(2), 5*time.Second, 3*time.Minute)
 				return Trial(MySQL(2), Load(150), Checksum("before"),
 					With(half, plan.Params{"families": []string{"ipv4"}}), Load(50), Checksum("after"))
-			},
-		},
-		{
-			Name:    "selftest-silent-clients",
-			Summary: "Self-test: the clients never reach the database; the verdict must be UNKNOWN.",
-			Expect:  "UNKNOWN",
-			Finding: plan.Sign{Check: "rows", Says: "acknowledged 0 inserts"},
-			Build: func(r *rand.Rand) plan.Plan {
+			}),
+		selftest("silent-clients", "UNKNOWN", "the clients never reach the database;",
+			plan.Sign{Check: "rows", Says: "acknowledged 0 inserts"}, func(r *rand.Rand) plan.Plan {
 				w := MySQL(2)
 				w.Silent = true
 				starved := Load(20)
 				starved.Bound = plan.Duration(15 * time.Second) // It never ends before its bound.
 				return settling(noneBack,                       // The clients never write again.
 					Trial(w, starved, Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute)))
-			},
-		},
+			}),
 	}
 }
 
@@ -408,49 +377,34 @@ func tamper(t plan.Tamper) plan.Step {
 
 // selftestLost has an instance lose what transactions wrote.
 func selftestLost(kind, check, says, how string) plan.Scenario {
-	return plan.Scenario{
-		Name:    "selftest-" + kind,
-		Summary: "Self-test: " + how + " behind the clients' backs; the verdict must be FAIL.",
-		Expect:  "FAIL",
-		Finding: plan.Sign{Check: check, Says: says},
-		Build: func(r *rand.Rand) plan.Plan {
+	return selftest(kind, "FAIL", how+" behind the clients' backs;", plan.Sign{Check: check, Says: says},
+		func(r *rand.Rand) plan.Plan {
 			return Trial(transacting(2), Load(300), Checksum("before"),
 				Fault("kubelet-kill", r.IntN(2), 2*time.Second, 2*time.Minute), Load(50), Checksum("after"),
 				tamper(plan.Tamper{Kind: kind, Ordinal: r.IntN(2)}), Load(20))
-		},
-	}
+		})
 }
 
 // selftestFlush loses the power of databases that acknowledge commits before they are synced.
 func selftestFlush(flush int, when string) plan.Scenario {
-	return plan.Scenario{
-		Name: fmt.Sprintf("selftest-power-loss-flush-%d", flush),
-		Summary: fmt.Sprintf("Self-test: power-loss with innodb_flush_log_at_trx_commit=%d (%s); rows are lost, and "+
-			"the verdict must be FAIL.", flush, when),
-		Expect:  "FAIL",
-		Finding: plan.Sign{Check: "rows", Says: "lost"},
-		Build:   func(r *rand.Rand) plan.Plan { return losingPower(r, &flush) },
-	}
+	return selftest(fmt.Sprintf("power-loss-flush-%d", flush), "FAIL", fmt.Sprintf("power-loss with "+
+		"innodb_flush_log_at_trx_commit=%d (%s); rows are lost, and", flush, when),
+		plan.Sign{Check: "rows", Says: "lost"}, func(r *rand.Rand) plan.Plan { return losingPower(r, &flush) })
 }
 
 // selftestDamage damages a file of a database. The database is restarted before, so that the whole file is on the disk
 // and no page of it is in the doublewrite buffer, which would repair it. It is killed after, so that it reads the file
 // again.
 func selftestDamage(fault, what string) plan.Scenario {
-	return plan.Scenario{
-		Name:    "selftest-" + fault,
-		Summary: fmt.Sprintf("Self-test: %s of a database's files; the verdict must be FAIL.", what),
-		Expect:  "FAIL",
-		Finding: plan.Sign{Check: "integrity"},
-		Build: func(r *rand.Rand) plan.Plan {
+	return selftest(fault, "FAIL", what+" of a database's files;", plan.Sign{Check: "integrity"},
+		func(r *rand.Rand) plan.Plan {
 			victim := r.IntN(2)
 			quiet := plan.Params{"file": "data/seatrial/quiet.ibd"} // Where the pod has its volume.
 			return Trial(eitherFileSystem(r, MySQL(2)), Load(100), Checksum("before"),
 				Fault("pod-delete", victim, time.Second, 3*time.Minute), Load(40), Checksum("restarted"),
 				With(Fault(fault, victim, time.Second, 2*time.Minute), quiet), Load(40),
 				Fault("container-kill", victim, time.Second, 2*time.Minute), Load(40))
-		},
-	}
+		})
 }
 
 // Profile is the trials of a certificate.

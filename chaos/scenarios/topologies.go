@@ -164,22 +164,6 @@ func topologies() []plan.Scenario {
 
 // selftestsOfGroups bring about what must not be in a group of databases.
 func selftestsOfGroups() []plan.Scenario {
-	selftest := func(name, how string, finding plan.Sign, build func(r *rand.Rand) plan.Plan) plan.Scenario {
-		return plan.Scenario{Name: "selftest-" + name, Summary: "Self-test: " + how + "; the verdict must be FAIL.",
-			Expect: "FAIL", Finding: finding, Build: build}
-	}
-	fellBack := plan.Scenario{
-		Name: "selftest-fell-back",
-		Summary: "Self-test: a primary waits for its replicas for half a second only, is cut off, acknowledges by " +
-			"itself and is replaced: what is lost was not promised, and the verdict must be UNKNOWN.",
-		Expect:  "UNKNOWN",
-		Finding: plan.Sign{Check: "acknowledged", Says: "fell back around then"},
-		Build: func(r *rand.Rand) plan.Plan {
-			return inGroup(r, 3, plan.TopologySemiSync, writes(),
-				statement(0, "SET GLOBAL rpl_semi_sync_source_timeout = 500"),
-				Within("node-partition", 0, 5*time.Minute, Load(80)))
-		},
-	}
 	// Each group of commits of theirs takes half a second, so that they have more and more to apply.
 	slow := func(micros int) []plan.Step {
 		sql := fmt.Sprintf("SET GLOBAL binlog_group_commit_sync_delay = %d", micros)
@@ -208,7 +192,14 @@ func selftestsOfGroups() []plan.Scenario {
 			},
 		}
 	}
-	return []plan.Scenario{fellBack,
+	return []plan.Scenario{
+		selftest("fell-back", "UNKNOWN", "a primary waits for its replicas for half a second only, is cut off, "+
+			"acknowledges by itself and is replaced: what is lost was not promised, and",
+			plan.Sign{Check: "acknowledged", Says: "fell back around then"}, func(r *rand.Rand) plan.Plan {
+				return inGroup(r, 3, plan.TopologySemiSync, writes(),
+					statement(0, "SET GLOBAL rpl_semi_sync_source_timeout = 500"),
+					Within("node-partition", 0, 5*time.Minute, Load(80)))
+			}),
 		{
 			Name: "topology-semisync-clone-killed",
 			Summary: "A group of databases, lossless semi-synchronous replication, a promoter. A replica is cloned " +
@@ -217,45 +208,41 @@ func selftestsOfGroups() []plan.Scenario {
 		},
 		backlog("backlog", "BEFORE_ON_PRIMARY_FAILOVER", "the new one waits until it has."),
 		backlog("eventual", "EVENTUAL", "the new one may show less than was acknowledged."),
-		{
-			Name: "selftest-after-commit",
-			Summary: "Self-test: others see what a primary has committed before a replica has it, the primary is cut " +
-				"off and replaced: what they saw and is lost is documented, and the verdict must be UNKNOWN.",
-			Expect:  "UNKNOWN",
-			Finding: plan.Sign{Check: "isolation", Says: "with AFTER_COMMIT others see what a failover loses"},
-			Build: func(r *rand.Rand) plan.Plan {
+		selftest("after-commit", "UNKNOWN", "others see what a primary has committed before a replica has it, the "+
+			"primary is cut off and replaced: what they saw and is lost is documented, and",
+			plan.Sign{Check: "isolation", Says: "with AFTER_COMMIT others see what a failover loses"},
+			func(r *rand.Rand) plan.Plan {
 				p := inGroup(r, 3, plan.TopologySemiSync, writes(),
 					statement(0, "SET GLOBAL rpl_semi_sync_source_wait_point = AFTER_COMMIT"),
 					Within("node-partition", 0, 5*time.Minute, Load(80)))
 				p.Workload.Transactions = 20 // One that only reads must come after one that waits.
 				return p
-			},
-		},
-		selftest("lost-in-failover", "an acknowledged row is deleted on both replicas, past the binary log, before "+
-			"the node of the primary crashes", plan.Sign{Check: "acknowledged", Says: "is lost"},
+			}),
+		selftest("lost-in-failover", "FAIL", "an acknowledged row is deleted on both replicas, past the binary log, "+
+			"before the node of the primary crashes;", plan.Sign{Check: "acknowledged", Says: "is lost"},
 			func(r *rand.Rand) plan.Plan {
 				return inGroup(r, 3, plan.TopologySemiSync, tamper(plan.Tamper{Kind: "delete-row"}),
 					Within("node-crash", 0, 4*time.Minute, Load(40)))
 			}),
-		selftest("two-writers", "a replica is opened for writes, and a client writes there while the others write "+
-			"to the primary", plan.Sign{Check: "one-writer", Says: "Two instances acknowledged at once"},
+		selftest("two-writers", "FAIL", "a replica is opened for writes, and a client writes there while the others "+
+			"write to the primary;", plan.Sign{Check: "one-writer", Says: "Two instances acknowledged at once"},
 			func(r *rand.Rand) plan.Plan {
 				return inGroup(r, 3, plan.TopologySemiSync, writes(),
 					tamper(plan.Tamper{Kind: "second-writer", Ordinal: 1 + r.IntN(2)}))
 			}),
-		selftest("clone-killed", "a replica is killed half-way through a clone, and nobody may clone it again",
+		selftest("clone-killed", "FAIL", "a replica is killed half-way through a clone, and nobody may clone it again;",
 			plan.Sign{Check: "in-sync", Says: "lacks transactions of"}, func(r *rand.Rand) plan.Plan {
 				return settling(30*time.Second,
 					cloneKilled(r, 1, 60, statement(0, "REVOKE BACKUP_ADMIN ON *.* FROM operator")))
 			}),
 		// The group does not let the member in again.
-		selftest("errant-transaction", "a member writes while it has left its group",
+		selftest("errant-transaction", "FAIL", "a member writes while it has left its group;",
 			plan.Sign{Check: "errant-gtid", Says: "has transactions that"}, func(r *rand.Rand) plan.Plan {
 				return settling(30*time.Second, inGroup(r, 3, plan.TopologyGroup, statement(1+r.IntN(2),
 					"STOP GROUP_REPLICATION; SET GLOBAL super_read_only = OFF; CREATE DATABASE errant")))
 			}),
 		// It holds a transaction for its own that the primary carries out a second later.
-		selftest("skipped-transaction", "a replica skips a transaction of the primary",
+		selftest("skipped-transaction", "FAIL", "a replica skips a transaction of the primary;",
 			plan.Sign{Check: "in-sync", Says: "has other rows in table"}, func(r *rand.Rand) plan.Plan {
 				return inGroup(r, 3, plan.TopologySemiSync, writes(), statement(1+r.IntN(2), "SET @source = (SELECT "+
 					"SOURCE_UUID FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''); "+
@@ -264,7 +251,7 @@ func selftestsOfGroups() []plan.Scenario {
 					"SET GTID_NEXT = CONCAT(@source, ':', CAST(@last + 30 AS UNSIGNED)); BEGIN; COMMIT"))
 			}),
 		// As in selftest-cached-page.
-		selftest("replica-page", "a byte is flipped on disk in a page that a replica has in memory",
+		selftest("replica-page", "FAIL", "a byte is flipped on disk in a page that a replica has in memory;",
 			plan.Sign{Check: "integrity", Says: "has a wrong checksum"}, func(r *rand.Rand) plan.Plan {
 				replica := 1 + r.IntN(2)
 				return inGroup(r, 3, plan.TopologySemiSync, Fault("pod-delete", replica, time.Second, 3*time.Minute),

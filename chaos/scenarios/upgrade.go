@@ -177,13 +177,9 @@ func upgrades() []plan.Scenario {
 				return p
 			},
 		},
-		{
-			Name: "selftest-upgrade-order",
-			Summary: "Self-test: a worker's kubelet is upgraded before the API server, and with its pods there; " +
-				"the verdict must be FAIL.",
-			Expect:  "FAIL",
-			Finding: plan.Sign{Check: "upgrade-order", Says: "which is newer than the API server"},
-			Build: func(r *rand.Rand) plan.Plan {
+		selftest("upgrade-order", "FAIL", "a worker's kubelet is upgraded before the API server, and with its "+
+			"pods there;", plan.Sign{Check: "upgrade-order", Says: "which is newer than the API server"},
+			func(r *rand.Rand) plan.Plan {
 				p := upgrading(r, UpgradeFrom, UpgradeTo, 2, "worker-1")
 				for _, s := range p.Steps {
 					if s.Upgrade != nil {
@@ -191,43 +187,26 @@ func upgrades() []plan.Scenario {
 					}
 				}
 				return p
-			},
-		},
-		{
-			Name: "selftest-upgrade-deleted-row",
-			Summary: "Self-test: one acknowledged row is deleted behind the workload's back when the control plane " +
-				"is upgraded and the workers are not; the verdict must be FAIL.",
-			Expect:  "FAIL",
-			Finding: plan.Sign{Check: "rows", Says: "lost a row"},
-			Build: func(r *rand.Rand) plan.Plan {
+			}),
+		selftest("upgrade-deleted-row", "FAIL", "one acknowledged row is deleted behind the workload's back when "+
+			"the control plane is upgraded and the workers are not;",
+			plan.Sign{Check: "rows", Says: "lost a row"}, func(r *rand.Rand) plan.Plan {
 				steps := upgradeEach(UpgradeTo, plan.UpgradeControlPlane)
 				steps = append(steps, tamper(plan.Tamper{Kind: "delete-row", Ordinal: r.IntN(3)}))
 				return upgradeTrial(r, UpgradeFrom, 2, append(steps, upgradeEach(UpgradeTo, "worker-1")...))
-			},
-		},
-		{
-			Name: "selftest-upgrade-twins",
-			Summary: "Self-test: the control plane is upgraded, and then a node with an old kubelet that is only " +
-				"cut off gets the out-of-service taint: two nodes have its volumes; the verdict must be FAIL.",
-			Expect:  "FAIL",
-			Finding: plan.Sign{Check: "mounts", Says: "at once"},
-			Build: func(r *rand.Rand) plan.Plan {
+			}),
+		selftest("upgrade-twins", "FAIL", "the control plane is upgraded, and then a node with an old kubelet "+
+			"that is only cut off gets the out-of-service taint: two nodes have its volumes;",
+			plan.Sign{Check: "mounts", Says: "at once"}, func(r *rand.Rand) plan.Plan {
 				steps := append([]plan.Step{Load(50 + r.IntN(50)), Checksum("before")},
 					upgradeEach(UpgradeTo, plan.UpgradeControlPlane)...)
 				p := diskTrial(onOneNode("single"), append(steps, cutOff())...)
 				p.Kubernetes = UpgradeFrom
 				return p
-			},
-		},
-		{
-			Name: "selftest-upgrade-blocked",
-			Summary: "Self-test: a PodDisruptionBudget allows no eviction, so no worker can be drained; the verdict " +
-				"must be UNKNOWN.",
-			Expect:  "UNKNOWN",
-			Finding: plan.Sign{Check: "version-reached", Says: `stood at "drain"`},
-			Build: func(r *rand.Rand) plan.Plan {
-				return upgrading(r, UpgradeFrom, UpgradeTo, 3, plan.UpgradeControlPlane, "worker-1")
-			},
-		},
+			}),
+		selftest("upgrade-blocked", "UNKNOWN", "a PodDisruptionBudget allows no eviction, so no worker can be "+
+			"drained;", plan.Sign{Check: "version-reached", Says: `stood at "drain"`}, func(r *rand.Rand) plan.Plan {
+			return upgrading(r, UpgradeFrom, UpgradeTo, 3, plan.UpgradeControlPlane, "worker-1")
+		}),
 	}
 }

@@ -146,8 +146,7 @@ func (n *Night) one(ctx context.Context, lane Lane, u Unit) (begun bool, err err
 		n.mu.Unlock()
 		a, err := lane.Run(ctx, u)
 		n.mu.Lock()
-		var cannot *CannotError
-		if errors.As(err, &cannot) {
+		if cannot, ok := errors.AsType[*CannotError](err); ok {
 			return begun, n.not(&r, cannot.Why)
 		}
 		if err != nil {

@@ -303,8 +303,7 @@ func ReadCase(parts Parts, data []byte) (plan.CaseFile, error) {
 
 // inPlan puts the fields of an error below that of the plan.
 func inPlan(err error) error {
-	var errs plan.FieldErrors
-	if errors.As(err, &errs) {
+	if errs, ok := errors.AsType[plan.FieldErrors](err); ok {
 		return errs.Under("plan")
 	}
 	return err

@@ -258,12 +258,10 @@ func (t *certifying) trials(ctx context.Context, plans []plan.Plan) error {
 	for _, p := range plans {
 		why := stop
 		if why == "" {
-			var fields plan.FieldErrors
 			err := trial.ValidateOn(ctx, trial.AllParts(), p, t.place.Cluster)
-			switch {
-			case errors.As(err, &fields):
+			if _, ok := errors.AsType[plan.FieldErrors](err); ok {
 				why = "the cluster cannot do it: " + err.Error()
-			case err != nil:
+			} else if err != nil {
 				return err
 			}
 		}

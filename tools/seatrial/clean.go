@@ -53,8 +53,7 @@ With --kubeconfig or --context it deletes no cluster: it removes Seatrial's agen
 				return badArguments("--cluster: there is no cluster %q", one)
 			}
 			err = errors.Join(err, answer(deleted))
-			var used *lock.TakenError
-			if all && !errors.As(err, &used) { // The running trial needs the engine.
+			if _, used := errors.AsType[*lock.TakenError](err); all && !used { // The running trial needs the engine.
 				err = errors.Join(err, offline.Tool{Progress: out, Log: quiet(out)}.CleanEngine(ctx))
 			}
 			return err
@@ -77,11 +76,10 @@ func quiet(w io.Writer) *slog.Logger {
 // is nothing of ours.
 func maker(ctx context.Context, out io.Writer) (clusters.Maker, bool, error) {
 	found, err := offline.Tool{Progress: out, Log: quiet(out)}.FindEngine(ctx)
-	var none *offline.NotFoundError
-	switch {
-	case errors.As(err, &none) && none.Mute:
+	switch none, ok := errors.AsType[*offline.NotFoundError](err); {
+	case ok && none.Mute:
 		return nil, false, fmt.Errorf("cannot tell whether a cluster exists: %w", err)
-	case errors.As(err, &none):
+	case ok:
 		say(out, "no container engine is running, so there is no cluster: %v", err)
 		return nil, false, nil
 	case err != nil:

@@ -381,8 +381,7 @@ func unused(cluster string) error {
 // prepare opens or makes the cluster. A cluster in use is a bad argument: wait, or name another one.
 func prepare(ctx context.Context, m trial.ClusterOptions) (*trial.Place, error) {
 	place, err := trial.Prepare(ctx, m)
-	var taken *lock.TakenError
-	if errors.As(err, &taken) {
+	if _, taken := errors.AsType[*lock.TakenError](err); taken {
 		return nil, badArguments("%w", err)
 	}
 	told := m.Progress

@@ -105,21 +105,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitPass
 	}
-	var exit *exitError
-	if errors.As(err, &exit) {
-		if exit.err != nil {
-			fmt.Fprintf(stderr, "error: %s\n", visible(exit.err.Error()))
+	exit, ok := errors.AsType[*exitError](err)
+	if !ok {
+		exit = &exitError{code: exitHarness, err: err}
+		if errors.As(err, new(offline.NotLinuxError)) || errors.As(err, new(*offline.ChangesError)) {
+			exit.code = exitArguments
 		}
-		if errors.Is(exit.err, syscall.EIO) { // A disk is at fault, not what it was to give.
-			return exitHarness
-		}
-		return exit.code
 	}
-	fmt.Fprintf(stderr, "error: %s\n", visible(err.Error()))
-	if errors.As(err, new(offline.NotLinuxError)) || errors.As(err, new(*offline.ChangesError)) {
-		return exitArguments
+	if exit.err != nil {
+		fmt.Fprintf(stderr, "error: %s\n", visible(exit.err.Error()))
 	}
-	return exitHarness
+	if errors.Is(exit.err, syscall.EIO) { // A disk is at fault, not what it was to give.
+		return exitHarness
+	}
+	return exit.code
 }
 
 // plainly escapes terminal control characters. A rune must not be split between two writes.

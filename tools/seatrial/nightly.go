@@ -102,9 +102,8 @@ does not fit into the rest of the budget does not start; one that has started is
 // forJob is the error of a part. In an Indexed Job it is nil for any verdict: a FAIL is a result, and a pod that does
 // not end with 0 is carried out again.
 func forJob(shard string, err error) error {
-	var exit *exitError
-	if strings.HasPrefix(shard, "job/") && errors.As(err, &exit) && (exit.code == exitViolated ||
-		exit.code == exitUnknown) {
+	exit, ok := errors.AsType[*exitError](err)
+	if ok && strings.HasPrefix(shard, "job/") && (exit.code == exitViolated || exit.code == exitUnknown) {
 		return nil
 	}
 	return err
@@ -250,8 +249,7 @@ func parseLabelFilter(filter string) (types.LabelFilter, error) {
 		return selects, nil
 	}
 	why := err.Error()
-	var syntax types.GinkgoError
-	if errors.As(err, &syntax) { // It is coloured, and begins with the filter.
+	if syntax, ok := errors.AsType[types.GinkgoError](err); ok { // It is coloured, and begins with the filter.
 		why = regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(strings.TrimSpace(syntax.Message), "")
 		why = strings.TrimSpace(why[strings.LastIndexByte(why, '\n')+1:])
 	}
@@ -673,8 +671,8 @@ func (n *nightRunner) Run(ctx context.Context, u nightly.Unit) (nightly.Attempt,
 		n.failed, n.making = 0, time.Since(begin)
 		begin = time.Now()
 	}
-	var fields plan.FieldErrors
-	if err := trial.ValidateOn(ctx, trial.AllParts(), u.Plan, n.place.Cluster); errors.As(err, &fields) {
+	err := trial.ValidateOn(ctx, trial.AllParts(), u.Plan, n.place.Cluster)
+	if _, cannot := errors.AsType[plan.FieldErrors](err); cannot {
 		return nightly.Attempt{}, &nightly.CannotError{Why: "cannot be carried out here: " + err.Error()}
 	}
 	out, err := n.flags.trial(ctx, n.place, u.Plan, u.ID, false, n.stderr)

@@ -174,11 +174,10 @@ func importPlan(manifests []byte, around trial.Around) (plan.Plan, error) {
 
 // illegal turns errors in the user's file into bad arguments; what says what cannot be done.
 func illegal(what string, err error) error {
-	var fields plan.FieldErrors
-	if !errors.As(err, &fields) {
-		return badArguments("%w", err)
+	if fields, ok := errors.AsType[plan.FieldErrors](err); ok {
+		return badArguments("%s%s", what, fields.Lines())
 	}
-	return badArguments("%s%s", what, fields.Lines())
+	return badArguments("%w", err)
 }
 
 // illegal turns errors in the plan into bad arguments, which name its file if it is from one.
@@ -216,8 +215,7 @@ func readFile(stdin io.Reader, name string) ([]byte, error) {
 
 // withoutPath returns why a file could not be used, for a message that quotes its name.
 func withoutPath(err error) error {
-	var reason *fs.PathError
-	if errors.As(err, &reason) {
+	if reason, ok := errors.AsType[*fs.PathError](err); ok {
 		return reason.Err
 	}
 	return err

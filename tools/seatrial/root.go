@@ -89,8 +89,7 @@ func noneEmpty(cmd *cobra.Command) (err error) {
 
 // flagError says what a value must be, and adds the nearest flag to an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
-	var value *pflag.InvalidValueError
-	if errors.As(err, &value) {
+	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := value.GetFlag()
 		why := value.Unwrap()
 		switch f.Value.Type() {

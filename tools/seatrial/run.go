@@ -196,8 +196,7 @@ func (f *runFlags) lookAt(ctx context.Context, p plan.Plan) error {
 	}
 	err = trial.Steady(ctx, kube, p, f.cluster.yes,
 		trial.Access{FaultNodes: f.cluster.faultNodes, NodeSelector: f.cluster.access.nodes})
-	var taken *lock.TakenError
-	if errors.As(err, &taken) {
+	if _, taken := errors.AsType[*lock.TakenError](err); taken {
 		return badArguments("nothing was touched: %w", err)
 	}
 	if err == nil {
@@ -224,11 +223,10 @@ func writeTouched(ctx context.Context, w io.Writer, p plan.Plan, a accessFlags) 
 
 // cannot turns errors of fields of a plan into bad arguments.
 func cannot(err error) error {
-	var fields plan.FieldErrors
-	if !errors.As(err, &fields) {
-		return err // The cluster could not be asked, or there is no error.
+	if _, ok := errors.AsType[plan.FieldErrors](err); ok {
+		return illegal("the plan cannot be carried out:", err)
 	}
-	return illegal("the plan cannot be carried out:", err)
+	return err // The cluster could not be asked, or there is no error.
 }
 
 // concludeHurt reports a trial whose harness failed. It is judged anyway, but never succeeds.
@@ -236,8 +234,8 @@ func (f *runFlags) concludeHurt(out trial.Outcome, hurt error, stdout, stderr io
 	if out.Dir == nil {
 		return hurt
 	}
-	var exit *exitError
-	if err := f.conclude(out, stdout); errors.As(err, &exit) && exit.err == nil {
+	err := f.conclude(out, stdout)
+	if exit, ok := errors.AsType[*exitError](err); ok && exit.err == nil {
 		say(stderr, "error: %s", visible(hurt.Error()))
 		return err
 	}

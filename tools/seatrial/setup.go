@@ -35,8 +35,7 @@ that needs no Go and no compiler.`,
 				}
 			}
 			images, m, err := f.setup(cmd.Context(), save, load, cmd.ErrOrStderr())
-			var bad *offline.BadFileError
-			if errors.As(err, &bad) {
+			if _, bad := errors.AsType[*offline.BadFileError](err); bad {
 				return badArguments("--load: %w", err)
 			}
 			if err != nil {

@@ -54,8 +54,7 @@ not exist, or if this is not the source tree.`,
 				return badArguments("VERSION: %s", why)
 			}
 			err := offline.Tool{Progress: cmd.ErrOrStderr(), Log: quiet(cmd.ErrOrStderr())}.Pin(cmd.Context(), args[0])
-			var refused *offline.BadFileError
-			if errors.As(err, &refused) {
+			if _, refused := errors.AsType[*offline.BadFileError](err); refused {
 				return badArguments("VERSION: %w", err)
 			}
 			if err != nil {

@@ -55,7 +55,7 @@ func main() {
 	if !slices.Contains(os.Args[:min(2, len(os.Args))], trial.OutsideCommand) { // It logs, and nobody waits for it.
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGUSR1)
-		stderr.narrate(asked)
+		go stderr.narrate(context.Background(), asked)
 	}
 	ctx, stop := interruptible(context.Background(), stderr)
 	code := run(ctx, os.Args, os.Stdout, stderr)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -12,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"github.com/seatrial/seatrial/e2e/trial"
 )
@@ -43,11 +44,7 @@ func newNarrator(w io.Writer) *narrator {
 // terminal reports whether w is a terminal.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // erase removes the line that is redrawn.
@@ -94,8 +91,8 @@ func (n *narrator) expect(d time.Duration) {
 // columns is how wide a redrawn line may be: one that wraps cannot be erased.
 func (n *narrator) columns() int {
 	if f, ok := n.w.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
-			return int(size.Col) - 1
+		if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 0 {
+			return wide - 1
 		}
 	}
 	return 79
@@ -161,25 +158,19 @@ func (n *narrator) stands() {
 	fmt.Fprint(n.w, visible(text))
 }
 
-// narrate repeats after silences, and says where the command stands when asked, until stop is called.
-func (n *narrator) narrate(asked <-chan os.Signal) (stop func()) {
-	done := make(chan struct{})
+// narrate repeats after silences, and says where the command stands when asked, until ctx ends.
+func (n *narrator) narrate(ctx context.Context, asked <-chan os.Signal) {
 	ticks := time.NewTicker(time.Second)
-	go func() {
-		for {
-			select {
-			case <-ticks.C:
-				n.tick()
-			case <-asked:
-				n.stands()
-			case <-done:
-				return
-			}
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			n.tick()
+		case <-asked:
+			n.stands()
+		case <-ctx.Done():
+			return
 		}
-	}()
-	return func() {
-		ticks.Stop()
-		close(done)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestSilenceIsBroken(t *testing.T) {
 			defer out.Reset()
 			return out.String()
 		}
-		defer n.narrate(nil)()
+		go n.narrate(t.Context(), nil)
 		at := func(d time.Duration, want string) {
 			t.Helper()
 			time.Sleep(d)

@@ -123,11 +123,14 @@ func (f *judgeFlags) judge(ctx context.Context, stdout, stderr io.Writer) (err e
 // Ahead is no time: a saved run needs no cluster.
 func (r *runsAt) Ahead(nightly.Unit) time.Duration { return 0 }
 
-// Run judges the saved run that the unit names.
-func (r *runsAt) Run(ctx context.Context, u nightly.Unit) (nightly.Attempt, error) {
-	path, err := r.fetch(ctx, u.Name)
-	if err != nil {
-		return nightly.Attempt{}, err
+// Run judges the saved run that the unit names. One of a bucket is on this host only meanwhile.
+func (r *runsAt) Run(ctx context.Context, u nightly.Unit) (a nightly.Attempt, err error) {
+	path := filepath.Join(r.root, filepath.FromSlash(u.Name))
+	if r.bucket != nil {
+		defer func() { err = errors.Join(err, os.RemoveAll(path)) }()
+		if err := r.bucket.Fetch(ctx, u.Name, r.root, 5*time.Minute); err != nil {
+			return a, err
+		}
 	}
 	return judgeAgain(path, u.Name)
 }
@@ -222,7 +225,6 @@ func changes(before, now check.Report) []change {
 type runsAt struct {
 	root   string
 	bucket *remote
-	last   string // The run that was fetched last.
 }
 
 func openRuns(ctx context.Context, place string) (*runsAt, error) {
@@ -257,26 +259,6 @@ func (r *runsAt) list(ctx context.Context) (map[string]string, error) {
 		saved[runOf(d)], err = fmt.Sprint(size, " ", string(verdict)), errors.Join(err, readErr)
 	}
 	return saved, err
-}
-
-// fetch returns the path of a run on this host.
-func (r *runsAt) fetch(ctx context.Context, name string) (path string, err error) {
-	path = filepath.Join(r.root, filepath.FromSlash(name))
-	if r.bucket != nil {
-		if err := errors.Join(r.drop(), r.bucket.Fetch(ctx, name, r.root, 5*time.Minute)); err != nil {
-			return "", err
-		}
-		r.last = path
-	}
-	return path, nil
-}
-
-// drop removes the run that was fetched last.
-func (r *runsAt) drop() error {
-	if r.last == "" {
-		return nil
-	}
-	return os.RemoveAll(r.last)
 }
 
 func (r *runsAt) close() error {

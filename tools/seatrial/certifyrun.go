@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +72,8 @@ certificate. The password of an encrypted key is read from $` + passwordVariable
 		names = append(names, p.Name)
 		profiles = append(profiles, fmt.Sprintf("%s (%s)", p.Name, p.Summary))
 	}
-	cmd.Flags().StringVar(&f.profile, "profile", "quick", strings.Join(profiles, ", "))
+	f.profile = names[0]
+	cmd.Flags().Var(choice{&f.profile, names}, "profile", strings.Join(profiles, ", "))
 	completeFlag(cmd, "profile", oneOf(names...))
 	cmd.Flags().StringVar(&f.audit.to, "to", "", "minor version to upgrade to, for example "+
 		"v1.37 (default: the next one)")
@@ -79,19 +81,6 @@ certificate. The password of an encrypted key is read from $` + passwordVariable
 		"PKCS #8, SEC 1 or cosign")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory of the certificate (default: one below --runs)")
 	return cmd
-}
-
-// profileOf finds a profile.
-func profileOf(name string) (scenarios.Profile, error) {
-	var names []string
-	for _, p := range scenarios.Profiles() {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
-	}
-	return scenarios.Profile{}, badArguments("--profile: %q is not known; give one of %s", name,
-		strings.Join(names, ", "))
 }
 
 // signingKey reads the private key.
@@ -114,10 +103,8 @@ func signingKey(path string) (*seal.Key, error) {
 
 // certify checks its arguments before anything is touched, then audits, carries out the trials and signs.
 func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) error {
-	profile, err := profileOf(f.profile)
-	if err != nil {
-		return err
-	}
+	profiles := scenarios.Profiles()
+	profile := profiles[slices.IndexFunc(profiles, func(p scenarios.Profile) bool { return p.Name == f.profile })]
 	key, err := signingKey(f.key)
 	if err != nil {
 		return err

@@ -284,7 +284,7 @@ func TestCertifyRefuses(t *testing.T) {
 		"--key is missing: the certificate is signed": {"certify", "run"},
 		"--key: open /no/such/key":                    {"certify", "run", "--key", "/no/such/key"},
 		"no key found":                                {"certify", "run", "--key", i.public},
-		`--profile: "fast" is not known; give one of quick, standard, long`: {"certify", "run", "--key", i.private,
+		`--profile is "fast": give quick, standard or long`: {"certify", "run", "--key", i.private,
 			"--profile", "fast"},
 		`--to: version "v1.99" is not known`:      {"certify", "run", "--key", i.private, "--to", "v1.99"},
 		`--to: "v1.36" is a downgrade of v1.37.0`: {"certify", "run", "--key", i.private, "--to", "v1.36"},

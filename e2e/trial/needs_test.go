@@ -23,11 +23,11 @@ import (
 // TestAnExperimentWithoutChaosMesh is refused before anything is touched, by what is missing.
 func TestAnExperimentWithoutChaosMesh(t *testing.T) {
 	p := plan.Plan{Steps: []plan.Step{{N: 1, Do: plan.ActionFault, Fault: &plan.Fault{Name: "mesh"}}}}
-	if err := ValidateNew(AllParts(), p); err == nil || !strings.Contains(err.Error(), "--reuse") {
+	if err := validateNew(AllParts(), p); err == nil || !strings.Contains(err.Error(), "--reuse") {
 		t.Errorf("got %v", err)
 	}
 	p.Steps[0].Fault.Name = "kubelet-kill"
-	if err := ValidateNew(AllParts(), p); err != nil {
+	if err := validateNew(AllParts(), p); err != nil {
 		t.Error(err)
 	}
 	labels := map[string]string{

@@ -38,11 +38,15 @@ func needs(parts Parts, p plan.Plan) []string {
 // Validate checks a plan with the registered parts, for any cluster.
 func Validate(parts Parts, p plan.Plan) error { return validate(caps(parts), p) }
 
-// ValidateHere checks a plan also with what a new cluster on this machine can do. Nothing is touched; the kernel is
-// asked for its features.
-func ValidateHere(parts Parts, p plan.Plan) error {
+// ValidateHere checks a plan also with what clusters on this machine can do, and, unless one is used again, with what a
+// new one has. Nothing is touched; the kernel is asked for its features.
+func ValidateHere(parts Parts, p plan.Plan, again bool) error {
 	here := Provider()
-	return validateFor(here, fmt.Sprintf("no %s cluster on this machine has it: ", here.Name), parts, p)
+	err := validateFor(here, fmt.Sprintf("no %s cluster on this machine has it: ", here.Name), parts, p)
+	if err != nil || again {
+		return err
+	}
+	return validateNew(parts, p)
 }
 
 // ValidateExisting checks a plan also with what a cluster behind a kubeconfig can do, with a node hook or without.
@@ -72,8 +76,8 @@ func explained(cannot map[string]string, prefix string) map[string]string {
 	return cannot
 }
 
-// ValidateNew checks a plan for a cluster that the run makes, on which nothing is installed.
-func ValidateNew(parts Parts, p plan.Plan) error {
+// validateNew checks a plan for a cluster that the run makes, on which nothing is installed.
+func validateNew(parts Parts, p plan.Plan) error {
 	var errs plan.FieldErrors
 	if x := p.Workload.External; x != nil && x.Namespace != "" {
 		errs.Add("workload.external.namespace", "name its cluster by --kubeconfig, or by --cluster and --reuse",

@@ -89,10 +89,7 @@ func (o Options) validate(parts trial.Parts, p plan.Plan) error {
 	if o.existing() {
 		return trial.ValidateExisting(parts, p, false)
 	}
-	if err := trial.ValidateHere(parts, p); err != nil || o.Keep {
-		return err
-	}
-	return trial.ValidateNew(parts, p)
+	return trial.ValidateHere(parts, p, o.Keep)
 }
 
 func nearest(name string, parts trial.Parts) string {

@@ -173,10 +173,7 @@ func (f *runFlags) validate(p plan.Plan) error {
 	if f.cluster.access.given() {
 		return trial.ValidateExisting(parts, p, f.cluster.access.nodeHook != "")
 	}
-	if err := trial.ValidateHere(parts, p); err != nil || f.cluster.reuse {
-		return err
-	}
-	return trial.ValidateNew(parts, p)
+	return trial.ValidateHere(parts, p, f.cluster.reuse)
 }
 
 // lookAt compares an existing cluster, and an external workload on it, with the plan before anything is put there.

@@ -22,24 +22,8 @@ import (
 // maxBytes bounds what is read. A plan of MaxSteps steps is well below 1 MiB.
 const maxBytes = 4 << 20
 
-// Encode writes p as indented JSON with a newline at the end. The same plan gives the same bytes.
-func (p Plan) Encode(w io.Writer) error {
-	data, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode plan: %w", err)
-	}
-	if _, err := w.Write(append(data, '\n')); err != nil {
-		return fmt.Errorf("write plan: %w", err)
-	}
-	return nil
-}
-
 // Decode reads one plan in JSON or YAML, strictly, see Unmarshal; a newer schema is an error. Validate judges the plan.
-func Decode(r io.Reader) (Plan, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
-	if err != nil {
-		return Plan{}, fmt.Errorf("read plan: %w", err)
-	}
+func Decode(data []byte) (Plan, error) {
 	var head struct {
 		Schema int64 `json:"schema"`
 	}

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -12,12 +13,18 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-func TestDecodeReadsWhatEncodeWrote(t *testing.T) {
-	var b bytes.Buffer
-	if err := legal().Encode(&b); err != nil {
+// encode writes a plan as `seatrial plan -o json` does.
+func encode(t testing.TB, p plan.Plan) []byte {
+	t.Helper()
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := plan.Decode(&b)
+	return data
+}
+
+func TestDecodeReadsWhatWasWritten(t *testing.T) {
+	got, err := plan.Decode(encode(t, legal()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,15 +34,11 @@ func TestDecodeReadsWhatEncodeWrote(t *testing.T) {
 }
 
 func TestDecodeReadsYAML(t *testing.T) {
-	var b bytes.Buffer
-	if err := legal().Encode(&b); err != nil {
-		t.Fatal(err)
-	}
-	text, err := yaml.JSONToYAML(b.Bytes())
+	text, err := yaml.JSONToYAML(encode(t, legal()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := plan.Decode(bytes.NewReader(append([]byte("# A plan.\n"), text...)))
+	got, err := plan.Decode(append([]byte("# A plan.\n"), text...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,7 @@ func TestDecodeReadsYAML(t *testing.T) {
 		"\ta: b":                      "plan: cannot be read: yaml:",
 		"just text":                   `plan: is "just text"; use fields, in braces`,
 	} {
-		if _, err := plan.Decode(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := plan.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
@@ -82,36 +85,24 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"too long", strings.Repeat(" ", 5<<20), "longer than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := plan.Decode(strings.NewReader(tc.text))
+			_, err := plan.Decode([]byte(tc.text))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
 	}
-	if _, err := plan.Decode(strings.NewReader(`{"schema":2}`)); !errors.Is(err, plan.ErrSchema) {
+	if _, err := plan.Decode([]byte(`{"schema":2}`)); !errors.Is(err, plan.ErrSchema) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func FuzzDecodeThenValidate(f *testing.F) {
-	var b bytes.Buffer
-	if err := legal().Encode(&b); err != nil {
-		f.Fatal(err)
+	for _, p := range []plan.Plan{legal(), setPlan(), nested()} {
+		f.Add(encode(f, p))
 	}
-	f.Add(bytes.Clone(b.Bytes()))
-	b.Reset()
-	if err := setPlan().Encode(&b); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(bytes.Clone(b.Bytes()))
-	b.Reset()
-	if err := nested().Encode(&b); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
 	f.Add([]byte(`{"steps":[{"do":"fault"},{"do":"scale","replicas":-1},{"do":"tamper"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := plan.Decode(bytes.NewReader(data))
+		p, err := plan.Decode(data)
 		if err != nil {
 			return
 		}

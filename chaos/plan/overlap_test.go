@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -77,11 +78,12 @@ func TestOverlapsThatAreLegal(t *testing.T) {
 		if err := p.Validate(partCaps()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		var file, text bytes.Buffer
-		if err := p.Encode(&file); err != nil {
+		var text bytes.Buffer
+		data, err := json.Marshal(p)
+		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := plan.Decode(&file)
+		got, err := plan.Decode(data)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package scenarios_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -61,11 +62,11 @@ func caps() plan.Caps {
 
 func encode(t *testing.T, p plan.Plan) []byte {
 	t.Helper()
-	var b bytes.Buffer
-	if err := p.Encode(&b); err != nil {
+	data, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()
+	return append(data, '\n')
 }
 
 func TestSameSeedSameBytes(t *testing.T) {

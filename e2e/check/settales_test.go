@@ -1,7 +1,6 @@
 package check_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -285,17 +284,15 @@ func managerStopped(until float64, tell func(more func(*web)) func() history.His
 	})
 	return but(told, func(events []history.Event) []history.Event {
 		i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.KindPlan })
-		p, err := plan.Decode(bytes.NewReader(events[i].Plan))
+		p, err := plan.Decode(events[i].Plan)
 		if err != nil {
 			panic(err)
 		}
 		p.Steps = append(p.Steps, plan.Step{N: 2, Do: plan.ActionFault, Bound: plan.Duration(time.Minute),
 			Fault: &plan.Fault{Name: "manager-stop", Hold: plan.Duration(time.Second)}})
-		var text bytes.Buffer
-		if err := p.Encode(&text); err != nil {
+		if events[i].Plan, err = json.Marshal(p); err != nil {
 			panic(err)
 		}
-		events[i].Plan = text.Bytes()
 		return events
 	})
 }

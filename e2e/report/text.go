@@ -59,7 +59,7 @@ type story struct {
 func newStory(j Judged) *story {
 	s := &story{Judged: j, start: j.World.Begin()}
 	if plans := s.World.Of(history.KindPlan); len(plans) > 0 {
-		p, err := plan.Decode(bytes.NewReader(plans[0].Plan)) // Though it be not legal, as for a judge it must be.
+		p, err := plan.Decode(plans[0].Plan) // Though it be not legal, as for a judge it must be.
 		if s.planned = err == nil; s.planned {
 			s.plan, s.faults = p, world.FaultLives(p, s.World.Of(history.KindFault))
 		}

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -271,7 +270,7 @@ func ReadPlan(parts Parts, data []byte, a Around) (plan.Plan, error) {
 	if chaosmesh.Is(data) {
 		return ImportMesh(parts, data, a)
 	}
-	p, err := plan.Decode(bytes.NewReader(data))
+	p, err := plan.Decode(data)
 	if err != nil {
 		return plan.Plan{}, err
 	}

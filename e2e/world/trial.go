@@ -1,7 +1,6 @@
 package world
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ func readTrial(w *World) (*Trial, error) {
 
 // readPlan decodes and validates a plan: with bounds of zero, say, every check would pass.
 func readPlan(raw []byte) (plan.Plan, error) {
-	p, err := plan.Decode(bytes.NewReader(raw))
+	p, err := plan.Decode(raw)
 	if err != nil {
 		return p, fmt.Errorf("the plan in the history cannot be read: %w", err)
 	}

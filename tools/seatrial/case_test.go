@@ -50,11 +50,11 @@ func TestEveryCaseCanBeWrittenAsAFile(t *testing.T) {
 
 func encoded(t *testing.T, p plan.Plan) string {
 	t.Helper()
-	var text strings.Builder
-	if err := p.Encode(&text); err != nil {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return text.String()
+	return string(text)
 }
 
 func TestExampleCase(t *testing.T) {

@@ -280,11 +280,11 @@ func contradictions() []illegalPlan {
 		p := planWith("made-up-overlap", ledgerOf3(), loadStep(), step)
 		p.Bounds.MaxNodes = budget
 		plan.Number(p.Steps)
-		var text bytes.Buffer
-		if err := p.Encode(&text); err != nil {
+		text, err := json.MarshalIndent(p, "", "  ")
+		if err != nil {
 			panic(fmt.Sprintf("write %s: %v", name, err)) // A plan can be written.
 		}
-		cases = append(cases, illegalPlan{name, field, text.Bytes()})
+		cases = append(cases, illegalPlan{name, field, append(text, '\n')})
 	}
 	together := func(a, b plan.Step) plan.Step {
 		return plan.Step{Do: plan.ActionTogether, Branches: [][]plan.Step{{a}, {b}}, Bound: 2 * hour}

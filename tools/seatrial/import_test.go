@@ -19,7 +19,7 @@ func TestManifestsAreImportedAndCanBeRun(t *testing.T) {
 	if code != exitPass {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
-	p, err := plan.Decode(strings.NewReader(out.String()))
+	p, err := plan.Decode([]byte(out.String()))
 	if err != nil || p.Seed != 3 || p.Steps[1].Fault.Name != "container-kill" {
 		t.Errorf("got %+v, %v", p, err)
 	}

@@ -167,7 +167,7 @@ func TestPlanIsTheSameForTheSameSeed(t *testing.T) {
 	if first.code != exitPass || first != second {
 		t.Fatalf("two plans of one seed differ:\n%+v\n%+v", first, second)
 	}
-	p, err := plan.Decode(strings.NewReader(first.stdout))
+	p, err := plan.Decode([]byte(first.stdout))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,7 +166,7 @@ func TestIllegalPlansAreRefused(t *testing.T) {
 		t.Fatalf("%d illegal plans, want 300 at least", len(cases))
 	}
 	for _, c := range cases {
-		p, err := plan.Decode(bytes.NewReader(c.Text))
+		p, err := plan.Decode(c.Text)
 		if err == nil {
 			err = trial.Validate(parts, p)
 		}

@@ -74,7 +74,7 @@ func readSaved(path string) (s saved, err error) {
 		if e.Kind != history.KindPlan {
 			continue
 		}
-		if s.plan, err = plan.Decode(bytes.NewReader(e.Plan)); err != nil {
+		if s.plan, err = plan.Decode(e.Plan); err != nil {
 			return s, badArguments("RUNDIR %q: %w", path, err)
 		}
 		return s, nil

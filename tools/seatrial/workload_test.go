@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -95,11 +95,11 @@ func TestWorkloadFilesAreTakenOrRefusedByField(t *testing.T) {
 			}
 			return
 		}
-		var text bytes.Buffer
-		if err := p.Encode(&text); err != nil {
+		text, err := json.Marshal(p)
+		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := plan.Decode(&text)
+		again, err := plan.Decode(text)
 		if err != nil {
 			t.Fatal(err)
 		}

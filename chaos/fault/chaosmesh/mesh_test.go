@@ -2,6 +2,7 @@ package chaosmesh_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -83,7 +84,9 @@ func TestManifestsBecomePlans(t *testing.T) {
 				t.Error(err)
 			}
 			var text bytes.Buffer
-			if err := errors.Join(p.Render(&text), p.Encode(&text)); err != nil {
+			out := json.NewEncoder(&text)
+			out.SetIndent("", "  ")
+			if err := errors.Join(p.Render(&text), out.Encode(p)); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, strings.TrimSuffix(filepath.Base(file), ".yaml")+".txt", text.String())

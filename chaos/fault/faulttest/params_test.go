@@ -30,12 +30,11 @@ func withParams(t *testing.T, d fault.Definition, params string) (plan.Plan, pla
 	caps := fault.Caps([]fault.Definition{d}, []string{"ledger"})
 	p := scenarios.Example(caps.Faults[0], nil)
 	p.Steps[0].Fault.Ordinal = 1
-	var text bytes.Buffer
-	if err := p.Encode(&text); err != nil {
+	text, err := json.Marshal(p)
+	if err != nil {
 		t.Fatal(err)
 	}
-	changed := bytes.Replace(text.Bytes(), []byte(`"hold": "10s"`), []byte(`"hold": "10s"`+params), 1)
-	p, err := plan.Decode(bytes.NewReader(changed))
+	p, err = plan.Decode(bytes.Replace(text, []byte(`"hold":"10s"`), []byte(`"hold":"10s"`+params), 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,17 +48,16 @@ func TestExamplesOfParametersAreLegal(t *testing.T) {
 		if err := p.Validate(caps); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		var text bytes.Buffer
-		if err := p.Encode(&text); err != nil {
+		text, err := json.Marshal(p)
+		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := plan.Decode(bytes.NewReader(text.Bytes()))
+		again, err := plan.Decode(text)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		var same bytes.Buffer
-		if err := again.Encode(&same); err != nil || same.String() != text.String() {
-			t.Errorf("%s: %v; read and written again it is\n%s\nwant\n%s", name, err, same.String(), text.String())
+		if same, err := json.Marshal(again); err != nil || !bytes.Equal(same, text) {
+			t.Errorf("%s: %v; read and written again it is\n%s\nwant\n%s", name, err, same, text)
 		}
 	}
 }

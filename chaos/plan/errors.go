@@ -48,15 +48,6 @@ func (l FieldErrors) Lines() string {
 	return lines.String()
 }
 
-// Unwrap gives errors.As each *field.Error.
-func (l FieldErrors) Unwrap() []error {
-	errs := make([]error, len(l))
-	for i, e := range l {
-		errs[i] = e
-	}
-	return errs
-}
-
 // Err returns the list as an error, and nil when it is empty.
 func (l FieldErrors) Err() error {
 	if len(l) == 0 {

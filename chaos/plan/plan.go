@@ -98,15 +98,6 @@ func flatten(into, steps []Step) []Step {
 // Within returns every step within s, in the order of N.
 func (s Step) Within() []Step { return flatten(nil, []Step{s})[1:] }
 
-// Inner returns the sequences of steps right within s; they share its memory.
-func (s *Step) Inner() [][]Step {
-	var all [][]Step
-	for _, in := range s.inner() {
-		all = append(all, *in.steps)
-	}
-	return all
-}
-
 // Around returns the steps around step n, the outermost one first.
 func (p Plan) Around(n int) []Step {
 	return slices.DeleteFunc(p.AllSteps(), func(s Step) bool {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -12,27 +11,18 @@ import (
 // Render writes p as text for a person to read before anything is touched: the steps with their bounds, and what
 // will be hurt and for how long.
 func (p Plan) Render(w io.Writer) error {
-	var b bytes.Buffer
-	p.renderSteps(&b, 0)
-	p.renderHurt(&b)
-	_, err := b.WriteTo(w)
+	_, err := io.WriteString(w, p.RenderAt(0)+p.renderHurt())
 	return err
 }
 
-// RenderAt writes the plan with an arrow at step n, where the trial ended; 0 is no step.
-func (p Plan) RenderAt(w io.Writer, n int) error {
-	var b bytes.Buffer
-	p.renderSteps(&b, n)
-	_, err := b.WriteTo(w)
-	return err
-}
-
-func (p Plan) renderSteps(b *bytes.Buffer, n int) {
+// RenderAt returns the plan as text, with an arrow at step n, where the trial ended; 0 is no step.
+func (p Plan) RenderAt(n int) string {
+	var b strings.Builder
 	wl, bounds := p.Workload, p.Bounds
-	fmt.Fprintf(b, "plan %s, seed %d\n", p.Scenario, p.Seed)
+	fmt.Fprintf(&b, "plan %s, seed %d\n", p.Scenario, p.Seed)
 	line := func(title string, when bool, format string, args ...any) {
 		if when {
-			fmt.Fprintf(b, "  %-10s"+format+"\n", append([]any{title}, args...)...)
+			fmt.Fprintf(&b, "  %-10s"+format+"\n", append([]any{title}, args...)...)
 		}
 	}
 	line("cluster", true, "1 control plane, %s", Count(p.Workers, "worker"))
@@ -102,10 +92,11 @@ func (p Plan) renderSteps(b *bytes.Buffer, n int) {
 	line("", !wl.Light, "at least %s for %s,", Count(bounds.MinOps, "insert"), whose)
 	line("", !wl.Light, "at least %s before, during and after each fault", Count(bounds.MinAround, "operation"))
 	b.WriteString("  steps\n")
-	p.renderSequence(b, p.Steps, n, "")
+	p.renderSequence(&b, p.Steps, n, "")
+	return b.String()
 }
 
-func (p Plan) renderSequence(b *bytes.Buffer, steps []Step, n int, indent string) {
+func (p Plan) renderSequence(b *strings.Builder, steps []Step, n int, indent string) {
 	for _, s := range steps {
 		mark := "   "
 		if s.N == n {
@@ -127,7 +118,8 @@ func (p Plan) renderSequence(b *bytes.Buffer, steps []Step, n int, indent string
 }
 
 // renderHurt lists what is hurt and for how long.
-func (p Plan) renderHurt(b *bytes.Buffer) {
+func (p Plan) renderHurt() string {
+	var b strings.Builder
 	b.WriteString("  will be hurt\n")
 	var hurts []string
 	for _, s := range p.AllSteps() {
@@ -141,11 +133,12 @@ func (p Plan) renderHurt(b *bytes.Buffer) {
 		hurts = []string{"nothing"}
 	}
 	for _, what := range hurts {
-		fmt.Fprintf(b, "    %s\n", what)
+		fmt.Fprintf(&b, "    %s\n", what)
 	}
 	longest := time.Duration(0)
 	for _, s := range p.Steps {
 		longest += s.Bound.D()
 	}
-	fmt.Fprintf(b, "  all steps together take at most %s\n", longest)
+	fmt.Fprintf(&b, "  all steps together take at most %s\n", longest)
+	return b.String()
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"pgregory.net/rapid"
 
 	"github.com/seatrial/seatrial/chaos/plan"
@@ -233,8 +232,8 @@ func TestIllegalPlansNameFieldAndFix(t *testing.T) {
 			if !strings.Contains(err.Error(), "\n  "+tc.want) {
 				t.Errorf("got:\n%v\nwant it to have %q", err, tc.want)
 			}
-			var wrong *field.Error
-			if !errors.As(err, &wrong) || !strings.Contains(wrong.Detail, "; ") {
+			var wrong plan.FieldErrors
+			if !errors.As(err, &wrong) || !strings.Contains(wrong[0].Detail, "; ") {
 				t.Errorf("no field error with a fix in %v", err)
 			}
 		})

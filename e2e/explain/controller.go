@@ -60,7 +60,7 @@ type view struct {
 }
 
 func (k *known) view(of *world.StatefulSet) *view {
-	s := newSet(of)
+	s := &set{of.Spec.Demand, of, max(0, min(of.Spec.Demand.Replicas, world.MostOrdinals))}
 	v := &view{k: k, set: s, replicas: make([]*pod, s.replicas)}
 	for key, versions := range k.Pods.ByKey {
 		if name, _, ok := world.OrdinalOf(versions[0].Name()); !ok || name != of.Name() {

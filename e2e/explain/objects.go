@@ -22,10 +22,6 @@ type set struct {
 	replicas int // Demand.Replicas, bounded.
 }
 
-func newSet(v *world.StatefulSet) *set {
-	return &set{v.Spec.Demand, v, max(0, min(v.Spec.Demand.Replicas, world.MostOrdinals))}
-}
-
 // replica reports whether a pod of that ordinal is to stay.
 func (s *set) replica(ordinal int) bool { return ordinal >= s.Start && ordinal-s.Start < s.replicas }
 

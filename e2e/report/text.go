@@ -5,7 +5,6 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -212,12 +211,7 @@ func (s *story) planSection(p *page) {
 		p.text("  ", "the history has none that can be read")
 		return
 	}
-	var b bytes.Buffer
-	if err := s.plan.RenderAt(&b, s.failingStep()); err != nil {
-		p.text("  ", err.Error())
-		return
-	}
-	for line := range strings.Lines(b.String()) {
+	for line := range strings.Lines(s.plan.RenderAt(s.failingStep())) {
 		p.raw("  " + strings.TrimSuffix(line, "\n"))
 	}
 }

@@ -129,7 +129,11 @@ const leaveBound = 2 * time.Minute
 // Prepare makes images and cluster, or uses existing ones. If another harness uses the cluster it returns a
 // *lock.TakenError before it makes anything.
 func Prepare(ctx context.Context, m ClusterOptions) (*Place, error) {
-	held, err := takeLock(m)
+	dir, err := lock.Dir()
+	if err != nil {
+		return nil, err
+	}
+	held, err := lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(os.Args), m.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -271,15 +275,6 @@ func (p *Place) Release(ctx context.Context) error {
 		closed = closer.Close(ctx)
 	}
 	return errors.Join(closed, p.lock.Release(ctx))
-}
-
-// takeLock locks the cluster against other harnesses on this host, whether it exists or not.
-func takeLock(m ClusterOptions) (*lock.Lock, error) {
-	dir, err := lock.Dir()
-	if err != nil {
-		return nil, err
-	}
-	return lock.Take(dir, url.PathEscape(m.ClusterName), lock.Self(os.Args), m.Log)
 }
 
 // hold locks the cluster against harnesses on other hosts.

@@ -111,12 +111,8 @@ func ValidateOn(ctx context.Context, parts Parts, p plan.Plan, cluster clusters.
 	if err := p.Validate(c); err != nil {
 		return err
 	}
-	var few plan.FieldErrors
-	needWorkers(&few, p, len(nodes)-c.ControlPlanes, cluster.Name())
-	if err := few.Err(); err != nil {
-		return err
-	}
 	var cannot plan.FieldErrors
+	needWorkers(&cannot, p, len(nodes)-c.ControlPlanes, cluster.Name())
 	lacks := cluster.Capabilities().Lacks([]string{clusters.CanSystemd, clusters.CanSharedDir})
 	if why, ok := lacks[clusters.CanSystemd]; ok {
 		cannot.Add("steps", "use a cluster whose nodes run systemd",

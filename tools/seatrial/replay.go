@@ -38,7 +38,8 @@ as for run.`,
 			}
 			say(cmd.ErrOrStderr(), "%s", saved.today())
 			p := saved.plan
-			if n := saved.byCommits(p.Steps, stepsOf(saved.history)); n > 0 {
+			var n int
+			if p.Steps, n = saved.byCommits(); n > 0 {
 				say(cmd.ErrOrStderr(), "%d waits for a time end by the recorded number of commits", n)
 			}
 			f.ran = func(dir *rundir.Dir) error {
@@ -102,24 +103,23 @@ func (s saved) today() string {
 		s.plan.Seed)
 }
 
-// byCommits replaces waits for a time by waits for the inserts that were acknowledged meanwhile, and returns how many
-// there were. Where no insert was acknowledged, as under a fault or without clients, the time stays.
-func (s saved) byCommits(steps []plan.Step, then map[int]stepSpan) (replaced int) {
-	for i := range steps {
-		step := &steps[i]
+// byCommits returns the plan's steps with waits for a time replaced by waits for the inserts that were acknowledged
+// meanwhile, and how many there were. Where no insert was acknowledged, as under a fault or without clients, the time
+// stays.
+func (s saved) byCommits() (steps []plan.Step, replaced int) {
+	then := stepsOf(s.history)
+	steps = plan.Rewrite("steps", s.plan.Steps, func(_ string, step plan.Step) []plan.Step {
 		timed := step.Do == plan.ActionPause || step.Do == plan.ActionAwait && step.Await.For == plan.AwaitTime
 		if span := then[step.N]; timed && span.ended {
 			if n := s.inserts(span.begin, span.end); n > 0 {
 				await := &plan.Await{For: plan.AwaitCommits, Commits: n, Since: plan.SinceStep}
-				*step = plan.Step{N: step.N, Do: plan.ActionAwait, Await: await, Bound: plan.Duration(plan.MaxBound)}
+				step = plan.Step{N: step.N, Do: plan.ActionAwait, Await: await, Bound: plan.Duration(plan.MaxBound)}
 				replaced++
 			}
 		}
-		for _, inner := range step.Inner() {
-			replaced += s.byCommits(inner, then)
-		}
-	}
-	return replaced
+		return []plan.Step{step}
+	})
+	return steps, replaced
 }
 
 func (s saved) inserts(from, to history.Time) (n int) {

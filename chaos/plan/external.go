@@ -202,7 +202,6 @@ func (v *validator) label(at, name string) {
 	}
 }
 
-// externalPlan checks the external workload of a plan.
 func (v *validator) externalPlan() {
 	w := v.work
 	if w.Name != ExternalName || w.External == nil {

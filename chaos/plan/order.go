@@ -123,7 +123,6 @@ func (o *order) visit(m int, seen []bool) {
 	}
 }
 
-// overlap reports that two faults may be active at once.
 func (o *order) overlap(i, j int) bool {
 	return !o.before(o.end(i), 4*j+began) && !o.before(o.end(j), 4*i+began)
 }

@@ -425,7 +425,6 @@ type depth struct{ steps, faults int }
 func (in depth) step() depth  { return depth{in.steps + 1, in.faults} }
 func (in depth) fault() depth { return depth{in.steps + 1, in.faults + 1} }
 
-// steps checks steps in order.
 func (v *validator) steps(at string, steps []Step, in depth) {
 	for i, s := range steps {
 		v.step(fmt.Sprintf("%s[%d]", at, i), s, in)
@@ -574,7 +573,6 @@ func (v *validator) replicated(at string) bool {
 	return v.work.Replicated
 }
 
-// tamper checks a corruption on purpose.
 func (v *validator) tamper(at string, s Step, _ depth) {
 	at += ".tamper"
 	t := s.Tamper

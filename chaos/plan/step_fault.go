@@ -156,7 +156,6 @@ func ParamNames[P any]() []string {
 	return names
 }
 
-// fault checks a fault and the steps within it.
 func (v *validator) fault(step string, s Step, in depth) {
 	at, f := step+".fault", *s.Fault
 	v.victim(step)

@@ -109,7 +109,6 @@ func (v *validator) gates() {
 	}
 }
 
-// validator walks a plan in order and collects errors.
 type validator struct {
 	FieldErrors
 
@@ -141,7 +140,6 @@ func (v *validator) only(at string, object any, names []string, detail string, a
 	}
 }
 
-// lasting checks a length of time.
 func (v *validator) lasting(at string, value Duration) {
 	if value <= 0 || value.D() > MaxBound {
 		v.Add(at, fmt.Sprintf("use more than 0s and at most %s", MaxBound), "%s is out of range", value)

@@ -216,7 +216,6 @@ func (w Workload) together() bool { return w.Packed || w.Pinned }
 
 func (w Workload) pod(ordinal int) string { return fmt.Sprintf("%s-%d", w.StatefulSet, ordinal) }
 
-// workload checks the workload.
 func (v *validator) workload() {
 	w := v.work
 	v.OneOf("workload.name", "workload", w.Name, v.caps.Workloads...)
@@ -307,7 +306,6 @@ func (v *validator) attached(at string, s Step) {
 	}
 }
 
-// local checks what only local volumes have.
 func (v *validator) local(w Workload) {
 	v.OneOf("workload.binding", "binding mode", w.BindingMode(), BindingImmediate, BindingLate)
 	only := fmt.Sprintf("leave it out, or use workload.storage: %q", StorageLocal)
@@ -340,7 +338,6 @@ func (v *validator) local(w Workload) {
 	}
 }
 
-// database checks what only databases have.
 func (v *validator) database(w Workload) {
 	if w.Light {
 		return
@@ -422,7 +419,6 @@ func (v *validator) noData(at string, of any, names ...string) {
 	}
 }
 
-// options checks the options of the StatefulSet.
 func (v *validator) options(w Workload) {
 	v.OneOf("workload.updateStrategy", "strategy", w.Strategy(), StrategyOnDelete, StrategyRecreate, StrategyRolling)
 	rolling := fmt.Sprintf("leave it out, or use workload.updateStrategy: %q", StrategyRolling)

@@ -100,7 +100,6 @@ func deleted() []plan.Step {
 	return append(others(), Fault("pod-delete", 0, time.Second, 3*time.Minute))
 }
 
-// forceDeleted deletes all pods by force.
 func forceDeleted() []plan.Step {
 	return each(forced, func(i int) plan.Step { return Fault("pod-force-delete", i, time.Second, 2*time.Minute) })
 }
@@ -479,7 +478,6 @@ func brokenUpdate(r *rand.Rand) (plan.Workload, []plan.Step) {
 	return w, slices.Concat([]plan.Step{observed(broken)}, stuck, []plan.Step{still(10 * time.Second)})
 }
 
-// controllerCases are about the StatefulSet controller.
 func controllerCases() []plan.Case {
 	// An affected controller asks again minReadySeconds after each look, and the first look was too early.
 	late := mended(plan.Case{

@@ -7,7 +7,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// upgradeCases are about kubeadm upgrade.
 func upgradeCases() []plan.Case {
 	return []plan.Case{
 		{

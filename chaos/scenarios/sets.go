@@ -127,7 +127,6 @@ func (v variant) twoNodes(p plan.Plan) plan.Plan {
 // quiet waits until no pod was created or deleted for 5 to 9 seconds.
 func (v variant) quiet() plan.Step { return still(time.Duration(5+v.r.IntN(5)) * time.Second) }
 
-// sets are the scenarios of a StatefulSet.
 func sets() []setScenario {
 	const (
 		gone, terminating = plan.AwaitGone, plan.AwaitTerminating

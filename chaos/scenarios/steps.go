@@ -72,7 +72,6 @@ func Checksum(label string) plan.Step {
 	return plan.Step{Do: plan.ActionChecksum, Label: label, Bound: plan.Duration(2 * time.Minute)}
 }
 
-// readBack reads every row back.
 func readBack() plan.Step {
 	return plan.Step{Do: plan.ActionRead, Bound: plan.Duration(2 * time.Minute)}
 }
@@ -181,12 +180,10 @@ func update(revision string, during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionUpdate, Update: &plan.Update{Revision: revision}}, during)
 }
 
-// partition sets the partition of the rolling update.
 func partition(partition int, during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionPartition, Partition: &partition}, during)
 }
 
-// rollback gives the pod template the first revision.
 func rollback(during ...plan.Step) plan.Step {
 	return change(plan.Step{Do: plan.ActionRollback, Revision: plan.RevisionFirst}, during)
 }

@@ -297,7 +297,6 @@ func statement(ordinal int, sql string) plan.Step {
 		Command: []string{"mysql", "--no-defaults", "--user=root", "--socket=/tmp/mysql.sock", "-e", sql}}}
 }
 
-// groupCases are about a group of databases.
 func groupCases() []plan.Case {
 	// Both replicas are gone, cannot come back before the steps are over, and come back together.
 	alone := func(r *rand.Rand, steps ...plan.Step) plan.Plan {

@@ -162,7 +162,6 @@ func quote(message string) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// blocked explains one blocker.
 func (r *reasoner) blocked(b blocker) {
 	switch b.state {
 	case stateMissing:
@@ -187,7 +186,6 @@ func (r *reasoner) blocked(b blocker) {
 	r.looks(NotKnown, "no fact says why")
 }
 
-// over explains a pod that has ended and is still there.
 func (r *reasoner) over(p *pod) {
 	why := strings.Trim(p.Status.Reason+": "+p.Status.Message, ": ")
 	if why != "" {

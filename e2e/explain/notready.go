@@ -58,7 +58,6 @@ func (r *reasoner) notReady(p *pod) {
 	}
 }
 
-// unready reports that a container runs and is not ready.
 func unready(c corev1.ContainerStatus) bool { return c.State.Running != nil && !c.Ready }
 
 // usualStart is how long what a pod runs may take to start before that is no longer what is expected.

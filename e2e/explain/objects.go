@@ -15,7 +15,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// set is a StatefulSet.
 type set struct {
 	world.Demand
 	*world.StatefulSet
@@ -149,7 +148,6 @@ func (p *pod) state(minReady int64) state {
 	return ""
 }
 
-// claimsOf returns the keys of the claims that a pod uses.
 func claimsOf(p *world.Pod) []string {
 	var keys []string
 	for _, u := range world.ClaimUses(p.Spec) {
@@ -163,7 +161,6 @@ func (p *pod) noticed(reasons ...string) *world.Notice {
 	return p.k.noticed("Pod "+p.Key(), p.UID(), reasons...)
 }
 
-// claims returns the claims of a pod that are there.
 func (p *pod) claims() []*world.Claim {
 	var all []*world.Claim
 	for _, key := range claimsOf(p.Pod) {

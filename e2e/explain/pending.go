@@ -12,7 +12,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// unscheduled explains a pod that is on no node.
 func (r *reasoner) unscheduled(p *pod) {
 	c := p.condition("PodScheduled")
 	switch {
@@ -166,7 +165,6 @@ func (r *reasoner) bound(c *world.Claim, v *world.Volume) {
 	}
 }
 
-// terminating explains a pod that is being deleted.
 func (r *reasoner) terminating(p *pod) {
 	grace := time.Duration(p.grace()) * time.Second
 	r.because(proof(p.Pod, "metadata.deletionTimestamp"), "deletion of %s was requested%s, with a grace period of %s",

@@ -64,7 +64,6 @@ func (n *Night) Sleep(ctx context.Context) error {
 	}
 }
 
-// learn adds a known result.
 func (n *Night) learn(r Result) {
 	if r.Build == n.List.Build {
 		n.byID[r.ID] = r

@@ -128,7 +128,6 @@ func (r Result) Took() time.Duration {
 	return time.Duration(r.longest() * float64(time.Second)).Round(time.Second)
 }
 
-// longest returns how many seconds the longest attempt took.
 func (r Result) longest() float64 {
 	longest := 0.0
 	for _, a := range r.Attempts {

@@ -9,7 +9,6 @@ import (
 	"github.com/seatrial/seatrial/chaos/plan"
 )
 
-// describe says in one line what a fact is.
 func describe(e *history.Event) string {
 	switch {
 	case e.Op != nil:
@@ -91,7 +90,6 @@ func describe(e *history.Event) string {
 	return describeUpgrade(e)
 }
 
-// describeUpgrade says what a fact of an upgrade is.
 func describeUpgrade(e *history.Event) string {
 	switch {
 	case e.Upgrade != nil:

@@ -77,7 +77,6 @@ func Stalls(w *world.World) []string {
 	return out
 }
 
-// stalls tells what stood still in the trial.
 func (s *story) stalls(p *page) {
 	p.heading("WHAT STOOD STILL")
 	for _, text := range Stalls(s.World) {

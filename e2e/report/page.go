@@ -100,7 +100,6 @@ func writeAll(w io.Writer, name string, data []byte) error {
 	return nil
 }
 
-// writeJSON writes a value as indented JSON.
 func writeJSON(w io.Writer, name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -218,7 +217,6 @@ func (p *page) raw(line string) {
 	p.text(line[:len(line)-len(text)], text)
 }
 
-// paint colours a word by the verdict that it stands for.
 func (p *page) paint(word string, v check.Verdict) string {
 	if !p.color {
 		return word

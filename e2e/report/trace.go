@@ -36,7 +36,6 @@ const (
 	traceClients // And one more for each further instance.
 )
 
-// tracer makes a trace.
 type tracer struct {
 	s      *story
 	events []traceEvent

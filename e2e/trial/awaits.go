@@ -71,7 +71,6 @@ func answered(ctx context.Context, what string, ask func(context.Context) error)
 	})
 }
 
-// awaited is an awaited fact that has happened.
 type awaited struct {
 	happened history.Span
 	known    history.Time // When the harness knew of it.
@@ -230,7 +229,6 @@ func rising() func(uid string, is bool) bool {
 	}
 }
 
-// asked returns the revision of the pod template that was requested last.
 func (c *runner) asked() string {
 	if name := c.revision.Load(); name != nil {
 		return *name
@@ -457,7 +455,6 @@ func (c *runner) notReady(ctx context.Context, node string) (bool, string, error
 	return true, "it has no condition Ready", nil
 }
 
-// volume is the volume of a pod's claim.
 type volume struct {
 	pv     string
 	handle string // Of a CSI driver, empty without one.

@@ -90,7 +90,6 @@ func (m *ClusterOptions) Bound(parts Parts, times int, plans ...plan.Plan) {
 	slices.Sort(l.Faults)
 }
 
-// faultsOf returns the faults of a plan.
 func faultsOf(p plan.Plan) (all []plan.Fault) {
 	for _, s := range p.AllSteps() {
 		if s.Fault != nil {
@@ -211,7 +210,6 @@ func (p *Place) open(ctx context.Context) error {
 	return p.hold(ctx)
 }
 
-// create makes and locks the cluster.
 func (p *Place) create(ctx context.Context) error {
 	m := p.options
 	provider, err := m.provider()

@@ -116,7 +116,6 @@ func clientConfig(ctx context.Context, cluster clusters.Cluster) (*rest.Config, 
 	return config, nil
 }
 
-// connect makes the clients and lists the nodes.
 func (c *runner) connect(ctx context.Context) error {
 	config, err := clientConfig(ctx, c.Cluster)
 	if err != nil {

@@ -26,7 +26,6 @@ import (
 // commitPoll is how often a load step reads the number of commits.
 const commitPoll = 50 * time.Millisecond
 
-// steps carries the plan's steps out.
 func (c *runner) steps(ctx context.Context) error {
 	c.stepsBegan = bootclock.Now()
 	return c.inOrder(ctx, c.Plan.Steps, enclosing{since: c.stepsBegan})

@@ -69,7 +69,6 @@ type activeFaults struct {
 	held []activeFault
 }
 
-// activeFault is a running fault.
 type activeFault struct {
 	step       int
 	name, node string

@@ -62,7 +62,6 @@ type RunOptions struct {
 	Events   bool // Record faults as Kubernetes Events, see announcer.
 }
 
-// runner carries out one trial.
 type runner struct {
 	RunOptions
 	*Place
@@ -239,7 +238,6 @@ func (c *runner) end(ctx context.Context) error {
 	return c.closeRecord()
 }
 
-// remove removes what the trial made.
 func (c *runner) remove(ctx context.Context) {
 	if c.workload == nil || c.Last {
 		return
@@ -282,7 +280,6 @@ func (c *runner) bounded(ctx context.Context, bound time.Duration, what string, 
 	return err == nil
 }
 
-// phase runs one phase of the trial.
 func (c *runner) phase(
 	ctx context.Context, name history.PhaseName, what string, do func(context.Context) error,
 ) error {

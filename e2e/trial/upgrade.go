@@ -61,7 +61,6 @@ func (c *runner) upgrade(ctx context.Context, s plan.Step, in enclosing) error {
 	}.Run(ctx)
 }
 
-// toUpgrade returns the node that a step upgrades.
 func (c *runner) toUpgrade(ctx context.Context, s plan.Step, in enclosing) (clusters.Node, error) {
 	if s.Upgrade.Ordinal != nil {
 		return c.victim(ctx, c.podName(*s.Upgrade.Ordinal), in)
@@ -134,7 +133,6 @@ func (c *runner) watchVersion(ctx context.Context) (stop func()) {
 	return func() { cancel(); group.Wait() }
 }
 
-// serverVersion asks an API server for its version.
 func serverVersion(ctx context.Context, kube kubernetes.Interface) (version.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionBound)
 	defer cancel()

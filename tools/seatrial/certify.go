@@ -34,7 +34,6 @@ func newCertify() *cobra.Command {
 	return cmd
 }
 
-// auditFlags are the flags of certify audit.
 type auditFlags struct {
 	access     accessFlags
 	to, output string
@@ -128,7 +127,6 @@ func (f *auditFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return verdictExit(found.Verdict)
 }
 
-// withNodes reads a cluster and its nodes.
 func withNodes(r *reader.Reader, cluster clusters.Cluster) func(context.Context) (audit.Cluster, error) {
 	return func(ctx context.Context) (audit.Cluster, error) {
 		c, err := r.Read(ctx)

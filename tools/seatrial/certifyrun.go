@@ -41,7 +41,6 @@ const (
 // passwordVariable names the environment variable with the password of an encrypted key.
 const passwordVariable = "SEATRIAL_KEY_PASSWORD" //nolint:gosec // A name, not a password.
 
-// certifyFlags are the flags of certify run.
 type certifyFlags struct {
 	run               runFlags
 	audit             auditFlags // Only target and second look are used.
@@ -83,7 +82,6 @@ certificate. The password of an encrypted key is read from $` + passwordVariable
 	return cmd
 }
 
-// signingKey reads the private key.
 func signingKey(path string) (*seal.Key, error) {
 	if path == "" {
 		return nil, badArguments("--key is missing: the certificate is signed; make a key with " +

@@ -26,7 +26,6 @@ const (
 	kubelets = 10
 )
 
-// twinFlags are the flags of certify twin.
 type twinFlags struct {
 	cluster  clusterFlags // Without access: the cluster is a new one.
 	original accessFlags

@@ -29,7 +29,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// defaultCluster is the default name of the cluster.
 const defaultCluster = "seatrial"
 
 // clusterFlags select the cluster and its images.
@@ -116,7 +115,6 @@ func (f *accessFlags) check() error {
 		flagSet{"node-selector", f.nodes != ""})
 }
 
-// flagSet says whether a flag is set.
 type flagSet struct {
 	name string
 	set  bool

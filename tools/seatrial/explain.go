@@ -24,7 +24,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// explainFlags are the flags of explain.
 type explainFlags struct {
 	at, set, output string
 	access          accessFlags
@@ -102,7 +101,6 @@ func (f *explainFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// saved explains a run directory.
 func (f *explainFlags) saved(path string) (explained, error) {
 	dir, err := openRun(path)
 	if err != nil {
@@ -182,7 +180,6 @@ func splitSet(set string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// live explains a StatefulSet of a running cluster.
 func (f *explainFlags) live(ctx context.Context) (explained, error) {
 	namespace, name, err := splitSet(f.set)
 	if err != nil {

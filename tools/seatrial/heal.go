@@ -91,7 +91,6 @@ on the control plane, where there are some, keep trying.`,
 	return cmd
 }
 
-// healed is what was undone.
 type healed struct {
 	Nodes     []undo.Report `json:"nodes"`
 	Watchdogs []string      `json:"watchdogs"` // That were ended beside their clusters.

@@ -21,7 +21,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// entry is a row of a list.
 type entry struct {
 	Name    string      `json:"name"`
 	Summary string      `json:"summary"`
@@ -29,7 +28,6 @@ type entry struct {
 	Labels  []string    `json:"labels,omitempty"`  // Of a scenario or case; --label-filter selects by them.
 }
 
-// kinds returns what can be listed.
 func kinds() []string {
 	return []string{"audit", "cases", "checks", "faults", "scenarios", "storages", "workloads"}
 }
@@ -134,7 +132,6 @@ func newList() *cobra.Command {
 	return cmd
 }
 
-// writeAll writes the lists of all kinds.
 func writeAll(w, stderr io.Writer, filter string, wanted func(entry) bool, output string) error {
 	all, names := map[string][]entry{}, []string{}
 	for _, k := range kinds() {
@@ -237,7 +234,6 @@ func newDescribe() *cobra.Command {
 	return cmd
 }
 
-// namesOf returns the names of what a kind lists.
 func namesOf(kind string) []string {
 	list, _ := entries(kind)
 	return namesIn(list)
@@ -305,7 +301,6 @@ func faultFields(d fault.Definition) string {
 	return strings.Join(names, ", ")
 }
 
-// examplePlan is a legal plan with the fault.
 func examplePlan(d fault.Definition) plan.Plan {
 	return scenarios.Example(fault.Caps([]fault.Definition{d}, nil).Faults[0], d.Example)
 }

@@ -39,7 +39,6 @@ import (
 // maxLanes is how many clusters a host could have at work at the same time, by far.
 const maxLanes = 16
 
-// nightlyFlags are the flags of nightly.
 type nightlyFlags struct {
 	run       runFlags
 	budget    time.Duration
@@ -156,7 +155,6 @@ func (f *nightlyFlags) parts() (list nightly.List, i, n int, err error) {
 	return list, i, n, err
 }
 
-// shardOf reads part and number of parts.
 func shardOf(text, index string) (i, n int, err error) {
 	first, second, ok := strings.Cut(text, "/")
 	n, err = strconv.Atoi(second)
@@ -340,7 +338,6 @@ func (f *nightlyFlags) night(
 	return k.conclude(ctx, stdout, nightErr)
 }
 
-// clusters are the names of the clusters of the lanes.
 func (f *nightlyFlags) clusters() []string {
 	names := []string{f.run.cluster.name}
 	for i := 2; i <= f.lanes; i++ {

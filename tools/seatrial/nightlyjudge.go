@@ -22,7 +22,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// judgeFlags are the arguments and flags of nightly judge.
 type judgeFlags struct {
 	runs, shard, store string
 	place              nightPlace

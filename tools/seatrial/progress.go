@@ -41,7 +41,6 @@ func newNarrator(w io.Writer) *narrator {
 	return &narrator{w: w, now: time.Now, spoke: time.Now(), places: map[string]*trial.Place{}, redraw: terminal(w)}
 }
 
-// terminal reports whether w is a terminal.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -138,7 +137,6 @@ func (n *narrator) draw() {
 	fmt.Fprint(n.w, string(line[:min(n.columns(), len(line))]))
 }
 
-// stands says where the command stands.
 func (n *narrator) stands() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

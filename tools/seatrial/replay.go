@@ -56,7 +56,6 @@ as for run.`,
 	return cmd
 }
 
-// saved is a saved run.
 type saved struct {
 	plan    plan.Plan
 	history history.History

@@ -19,7 +19,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// reproduceFlags are the flags of reproduce.
 type reproduceFlags struct {
 	run      runFlags
 	caseFile string
@@ -216,7 +215,6 @@ type batch struct {
 	runs  []attempt
 }
 
-// batches groups cases by plan.
 func batches(all []plan.Case) []*batch {
 	var out []*batch
 	for _, c := range all {
@@ -281,7 +279,6 @@ type rate struct {
 	Runs    []attempt `json:"runs"`
 }
 
-// volumes returns the number of volumes in a run of the case.
 func volumes(c plan.Case) int { return max(1, c.Volumes) }
 
 // good counts the volumes with the outcome that the case predicts. All checks of a control must pass; UNKNOWN shows
@@ -359,7 +356,6 @@ func batchesExit(all []*batch) error {
 	return verdictExit(check.Worst(verdicts...))
 }
 
-// casesNamed returns the cases of those names.
 func casesNamed(names []string) ([]plan.Case, error) {
 	parts := trial.AllParts()
 	var out []plan.Case

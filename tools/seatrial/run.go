@@ -22,7 +22,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// runFlags are the flags of run.
 type runFlags struct {
 	cluster  clusterFlags
 	seed     uint64

@@ -21,7 +21,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/trial"
 )
 
-// verifyFlags are the flags of verify.
 type verifyFlags struct {
 	access      accessFlags
 	key, output string

@@ -14,7 +14,6 @@ import (
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
-// drawer makes the drawing of one run.
 type drawer struct {
 	drawing
 	world      *world.World
@@ -23,7 +22,6 @@ type drawer struct {
 	shown      []int64 // Facts that marks point at, those of findings first.
 }
 
-// draw makes the drawing of a run.
 func draw(j report.Judged) *drawer {
 	d := &drawer{world: j.World, kubelets: j.Kubelets, start: j.World.Begin(), end: j.World.Last()}
 	d.Origin, d.To = int64(d.start), d.ms(d.end)
@@ -48,7 +46,6 @@ func draw(j report.Judged) *drawer {
 	return d
 }
 
-// ms is a moment on the axis.
 func (d *drawer) ms(t history.Time) float64 {
 	return float64(min(max(t, d.start), d.end)-d.start) / 1e6
 }

@@ -80,9 +80,6 @@ func (f *accessFlags) registerNodes(cmd *cobra.Command) {
 
 // client returns a client of the cluster, for what is read before anything is touched.
 func (f *accessFlags) client() (kubernetes.Interface, error) {
-	if err := f.validate(); err != nil {
-		return nil, err
-	}
 	config, err := clientConfig(f.kubeconfig, f.context)
 	if err != nil {
 		return nil, err
@@ -93,14 +90,6 @@ func (f *accessFlags) client() (kubernetes.Interface, error) {
 		return nil, badArguments("--kubeconfig: make a client of the cluster: %w", err)
 	}
 	return kube, nil
-}
-
-// validate returns an error unless the node selector is a label query.
-func (f *accessFlags) validate() error {
-	if _, err := labels.Parse(f.nodes); err != nil {
-		return badArguments("--node-selector: %w; write for example pool=database,!spot", err)
-	}
-	return nil
 }
 
 // check holds the flags against each other and the kubeconfig, before anything is shown. Those of an existing cluster
@@ -142,8 +131,8 @@ func (f *accessFlags) access(out io.Writer) (trial.Access, string, error) {
 	a := trial.Access{
 		Kubeconfig: f.kubeconfig, Namespace: f.namespace, AgentImage: f.agentImage, NodeSelector: f.nodes, Log: log,
 	}
-	if err := f.validate(); err != nil {
-		return a, "", err
+	if _, err := labels.Parse(f.nodes); err != nil {
+		return a, "", badArguments("--node-selector: %w; write for example pool=database,!spot", err)
 	}
 	if f.nodeHook != "" { // A watchdog calls it from another directory.
 		path, err := exec.LookPath(f.nodeHook)

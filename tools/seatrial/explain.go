@@ -26,6 +26,7 @@ import (
 
 type explainFlags struct {
 	at, set, output string
+	namespace, name string // Of set.
 	access          accessFlags
 	bound           time.Duration
 }
@@ -95,8 +96,10 @@ func (f *explainFlags) check(cmd *cobra.Command, args []string) error {
 	if f.at != "" {
 		return badArguments("--at is for a saved run; a cluster is explained as it is now")
 	}
-	if _, _, err := splitSet(f.set); err != nil {
-		return err
+	var ok bool
+	f.namespace, f.name, ok = strings.Cut(f.set, "/")
+	if !ok || f.namespace == "" || f.name == "" || strings.Contains(f.name, "/") {
+		return badArguments("--statefulset %q is not valid; give NAMESPACE/NAME, for example default/mysql", f.set)
 	}
 	return nil
 }
@@ -171,20 +174,7 @@ func writeExplained(w io.Writer, found explained, output string) error {
 // liveBound bounds all requests to a live cluster.
 const liveBound = 30 * time.Second
 
-func splitSet(set string) (namespace, name string, err error) {
-	namespace, name, ok := strings.Cut(set, "/")
-	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", badArguments("--statefulset %q is not valid; give NAMESPACE/NAME, for example default/mysql",
-			set)
-	}
-	return namespace, name, nil
-}
-
 func (f *explainFlags) live(ctx context.Context) (explained, error) {
-	namespace, name, err := splitSet(f.set)
-	if err != nil {
-		return explained{}, err
-	}
 	config, err := clientConfig(f.access.kubeconfig, f.access.context)
 	if err != nil {
 		return explained{}, err
@@ -196,7 +186,7 @@ func (f *explainFlags) live(ctx context.Context) (explained, error) {
 	ctx, cancel := context.WithTimeout(ctx, liveBound)
 	defer cancel()
 	now := time.Now()
-	w, err := askCluster(ctx, kube, namespace, name, now)
+	w, err := askCluster(ctx, kube, f.namespace, f.name, now)
 	if err != nil {
 		return explained{}, err
 	}

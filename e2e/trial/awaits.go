@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/seatrial/seatrial/chaos/await"
+	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/clusters/bootclock"
@@ -447,12 +447,8 @@ func (c *runner) notReady(ctx context.Context, node string) (bool, string, error
 	if err != nil {
 		return false, "", err
 	}
-	for _, cond := range n.Status.Conditions {
-		if cond.Type == corev1.NodeReady {
-			return cond.Status != corev1.ConditionTrue, "Ready is " + string(cond.Status), nil
-		}
-	}
-	return true, "it has no condition Ready", nil
+	ready, text := fault.NodeIsReady(n)
+	return !ready, "Ready is " + text, nil
 }
 
 type volume struct {

@@ -132,12 +132,8 @@ func (m ClusterOptions) provider() (clusters.Provider, error) {
 	return NewProvider(m.Engine, m.Log)
 }
 
-// existingDefinition is what is known of every existing cluster, with a node hook or without.
-func existingDefinition(hooked bool) clusters.Definition {
-	return clusters.Definition{
-		Name: "existing", Capabilities: func() clusters.Capabilities { return existing.Capabilities(hooked) },
-	}
-}
+// existingCan is what is known of every existing cluster, with a node hook or without.
+func existingCan(hooked bool) clusters.Capabilities { return existing.Capabilities(hooked) }
 
 func hookedNode(program, name string) clusters.Node { return existing.HookedNode(program, name) }
 

@@ -152,14 +152,10 @@ func (c *runner) carryOut(ctx context.Context) error {
 	stopErr := c.stopLoad(ctx)
 	auditErr := c.phase(ctx, history.PhaseAudit, "every row read back", c.workload.Audit)
 	c.scanAfter(ctx)
-	endErr := c.phase(ctx, history.PhaseEnd, "ended, and every file system and data file looked over", c.inspect)
+	// If an instance does not stop, the file systems that are still mounted are skipped.
+	endErr := c.phase(ctx, history.PhaseEnd, "ended, and every file system and data file looked over",
+		func(ctx context.Context) error { return c.storage.Inspect(ctx, c.workload.End) })
 	return errors.Join(stepsErr, healErr, settleErr, stopErr, auditErr, endErr)
-}
-
-// inspect stops the instances and checks their file systems. If an instance does not stop, the file systems that are
-// still mounted are skipped.
-func (c *runner) inspect(ctx context.Context) error {
-	return c.storage.Inspect(ctx, c.workload.End)
 }
 
 // heal ignores the end of ctx: a fault must not outlive an interrupted trial.

@@ -42,7 +42,7 @@ func Validate(parts Parts, p plan.Plan) error { return validate(caps(parts), p) 
 // new one has. Nothing is touched; the kernel is asked for its features.
 func ValidateHere(parts Parts, p plan.Plan, again bool) error {
 	here := Provider()
-	err := validateFor(here, fmt.Sprintf("no %s cluster on this machine has it: ", here.Name), parts, p)
+	err := validateFor(here.Capabilities(), fmt.Sprintf("no %s cluster on this machine has it: ", here.Name), parts, p)
 	if err != nil || again {
 		return err
 	}
@@ -52,12 +52,12 @@ func ValidateHere(parts Parts, p plan.Plan, again bool) error {
 // ValidateExisting checks a plan also with what a cluster behind a kubeconfig can do, with a node hook or without.
 // Nothing is touched.
 func ValidateExisting(parts Parts, p plan.Plan, hooked bool) error {
-	return validateFor(existingDefinition(hooked), "", parts, p)
+	return validateFor(existingCan(hooked), "", parts, p)
 }
 
-func validateFor(provider clusters.Definition, prefix string, parts Parts, p plan.Plan) error {
+func validateFor(can clusters.Capabilities, prefix string, parts Parts, p plan.Plan) error {
 	c := caps(parts)
-	c.Cannot = explained(provider.Capabilities().Cannot, prefix)
+	c.Cannot = explained(can.Cannot, prefix)
 	return validate(c, p)
 }
 

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -74,11 +73,10 @@ func podVolumes(w *world.World) []*podVolume {
 		}
 	}
 	ordinal := func(name string) int {
-		n, err := strconv.Atoi(name[strings.LastIndex(name, "-")+1:])
-		if err != nil || n < 0 {
-			return math.MaxInt
+		if _, n, ok := world.OrdinalOf(name); ok {
+			return n
 		}
-		return n
+		return math.MaxInt
 	}
 	slices.SortStableFunc(all, func(a, b *podVolume) int {
 		return cmp.Or(cmp.Compare(ordinal(a.pod), ordinal(b.pod)), cmp.Compare(a.pod, b.pod))

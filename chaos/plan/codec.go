@@ -68,7 +68,7 @@ func Unmarshal(data []byte, into any) (errs FieldErrors) {
 		errs.Add("", "shorten it", "is longer than %d bytes", maxBytes)
 		return errs
 	}
-	docs := Documents(data, maxDocuments)
+	docs := Documents(data, 2) // One is legal.
 	if len(docs) == 0 {
 		errs.Add("", "write YAML or JSON", "is empty")
 		return errs
@@ -112,9 +112,6 @@ func Unmarshal(data []byte, into any) (errs FieldErrors) {
 	}
 	return errs
 }
-
-// maxDocuments is more than one.
-const maxDocuments = 2
 
 // Documents splits YAML at its separators, into so many documents at most, and drops those that are empty, comments
 // or directives.

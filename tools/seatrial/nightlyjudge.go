@@ -136,17 +136,9 @@ func (r *runsAt) Run(ctx context.Context, u nightly.Unit) (a nightly.Attempt, er
 
 // apart refuses a place for the results that is that of the runs: there the pages of a night would be replaced.
 func (f *judgeFlags) apart(runs *runsAt) error {
-	real := func(path string) string {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return path
-		}
-		if to, err := filepath.EvalSymlinks(abs); err == nil {
-			return to
-		}
-		return abs
-	}
-	if runs.bucket == nil && real(f.place.root) == real(f.runs) {
+	out, outErr := os.Stat(f.place.root)
+	in, inErr := os.Stat(f.runs)
+	if runs.bucket == nil && outErr == nil && inErr == nil && os.SameFile(out, in) {
 		return badArguments("--out: %q has the runs, and its nightly/ may be a night's: give another directory",
 			f.place.root)
 	}

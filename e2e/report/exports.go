@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,12 +151,7 @@ func (s *story) measure(m *metrics) {
 		}
 		of := []string{"instance", k.instance, "type", k.f}
 		for _, bound := range []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10} { // Seconds.
-			within, _ := slices.BinarySearchFunc(all, bound, func(have, bound float64) int {
-				if have <= bound {
-					return -1
-				}
-				return 1
-			})
+			within, _ := slices.BinarySearch(all, math.Nextafter(bound, 2*bound)) // As many as are at most the bound.
 			m.sample(float64(within), "_bucket", append(of, "le", strconv.FormatFloat(bound, 'f', -1, 64))...)
 		}
 		m.sample(float64(len(all)), "_bucket", append(of, "le", "+Inf")...)

@@ -16,17 +16,13 @@ type setScenario struct {
 	light   bool     // No variant has databases: their data would be gone, or they show no more.
 	heavy   bool     // Every variant has databases: it is about their data.
 	local   bool     // No variant is on disks that are attached: it is about local volumes.
-	faults  []string // The faults of its variants; nil is all of setFaults.
+	faults  []string // The faults of its variants; nil is the usual ones.
 	build   func(v variant) plan.Plan
 }
 
 // setHold is how long a variant's fault is held: on a busy machine, three databases that start leave a fourth no more
 // than four operations a second.
 const setHold = 2 * time.Second
-
-func setFaults() []string {
-	return []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
-}
 
 type variant struct {
 	r     *rand.Rand
@@ -39,7 +35,7 @@ func (s setScenario) variants() []plan.Scenario {
 	var all []plan.Scenario
 	faults := s.faults
 	if faults == nil {
-		faults = setFaults()
+		faults = []string{"kubelet-kill", "manager-kill", "node-partition", "node-reboot"}
 	}
 	for _, light := range []bool{false, true} {
 		if light && s.heavy || !light && s.light {

@@ -58,7 +58,7 @@ cluster could not be read.`, reader.QPS),
 			"  seatrial certify audit --rbac | kubectl apply -f -",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
+			if err := checkTarget(f.to); err != nil {
 				return err
 			}
 			if f.role {
@@ -76,11 +76,9 @@ cluster could not be read.`, reader.QPS),
 	return cmd
 }
 
-func (f *auditFlags) check() error {
-	if f.to == "" {
-		return nil
-	}
-	if _, err := audit.ParseTarget(f.to); err != nil {
+// checkTarget refuses a version that no cluster can be upgraded to; "" is the next one.
+func checkTarget(to string) error {
+	if _, err := audit.ParseTarget(to); to != "" && err != nil {
 		return badArguments("--to: %w", err)
 	}
 	return nil
@@ -115,7 +113,7 @@ func (f *auditFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}()
 		read = withNodes(r, cluster)
 	}
-	_, found, err := f.look(ctx, read, upgrade, stderr)
+	_, found, err := look(ctx, read, upgrade, f.again, stderr)
 	if err != nil {
 		return err
 	}
@@ -142,9 +140,10 @@ func withNodes(r *reader.Reader, cluster clusters.Cluster) func(context.Context)
 	}
 }
 
-// look reads and audits the cluster, twice if a finding of the first audit may be gone seconds later.
-func (f *auditFlags) look(
-	ctx context.Context, read func(context.Context) (audit.Cluster, error), upgrade audit.Upgrade, stderr io.Writer,
+// look reads and audits the cluster, and again some time later if a finding of the first audit may be gone then.
+func look(
+	ctx context.Context, read func(context.Context) (audit.Cluster, error), upgrade audit.Upgrade, again time.Duration,
+	stderr io.Writer,
 ) (audit.Cluster, audit.Report, error) {
 	cluster, err := read(ctx)
 	if err != nil {
@@ -154,8 +153,8 @@ func (f *auditFlags) look(
 	if !first.Moving() {
 		return cluster, first, nil
 	}
-	say(stderr, "pods, attachments and nodes disagree; reading again in %s to see whether that lasts", f.again)
-	if err := await.For(ctx, f.again); err != nil {
+	say(stderr, "pods, attachments and nodes disagree; reading again in %s to see whether that lasts", again)
+	if err := await.For(ctx, again); err != nil {
 		return cluster, audit.Report{}, err
 	}
 	if cluster, err = read(ctx); err != nil {

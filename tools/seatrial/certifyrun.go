@@ -42,13 +42,12 @@ const (
 const passwordVariable = "SEATRIAL_KEY_PASSWORD" //nolint:gosec // A name, not a password.
 
 type certifyFlags struct {
-	run               runFlags
-	audit             auditFlags // Only target and second look are used.
-	profile, key, out string
+	run                   runFlags
+	to, profile, key, out string
 }
 
 func newCertifyRun() *cobra.Command {
-	f := certifyFlags{audit: auditFlags{again: secondLook}}
+	var f certifyFlags
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Audit a cluster, run the trials of a profile on it, and sign what was shown",
@@ -74,7 +73,7 @@ certificate. The password of an encrypted key is read from $` + passwordVariable
 	f.profile = names[0]
 	cmd.Flags().Var(choice{&f.profile, names}, "profile", strings.Join(profiles, ", "))
 	completeFlag(cmd, "profile", oneOf(names...))
-	cmd.Flags().StringVar(&f.audit.to, "to", "", "minor version to upgrade to, for example "+
+	cmd.Flags().StringVar(&f.to, "to", "", "minor version to upgrade to, for example "+
 		"v1.37 (default: the next one)")
 	cmd.Flags().StringVar(&f.key, "key", "", "private key that signs, Ed25519 or ECDSA P-256: of OpenSSH, "+
 		"PKCS #8, SEC 1 or cosign")
@@ -107,7 +106,7 @@ func (f *certifyFlags) certify(ctx context.Context, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	if err := f.audit.check(); err != nil {
+	if err := checkTarget(f.to); err != nil {
 		return err
 	}
 	if err := f.run.check(); err != nil {
@@ -174,7 +173,7 @@ func (f *certifyFlags) upgrade(ctx context.Context) (audit.Upgrade, error) {
 		}
 		version = r.Version
 	}
-	upgrade, err := audit.ParseUpgrade(version, f.audit.to)
+	upgrade, err := audit.ParseUpgrade(version, f.to)
 	if err != nil {
 		return upgrade, badArguments("--to: %w", err)
 	}
@@ -199,12 +198,12 @@ func (t *certifying) run(ctx context.Context, plans []plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("audit cluster %q: %w", t.place.Cluster.Name(), err)
 	}
-	upgrade, err := audit.ParseUpgrade(r.Version, t.flags.audit.to)
+	upgrade, err := audit.ParseUpgrade(r.Version, t.flags.to)
 	if err != nil {
 		return badArguments("--to: %w", err)
 	}
 	read := withNodes(r, t.place.Cluster)
-	before, found, err := t.flags.audit.look(ctx, read, upgrade, t.stderr)
+	before, found, err := look(ctx, read, upgrade, secondLook, t.stderr)
 	if err != nil {
 		return err
 	}

@@ -211,17 +211,12 @@ func terms(v *world.Volume) []corev1.NodeSelectorTerm {
 	return nil
 }
 
-// requirements are those of a term.
-func requirements(t corev1.NodeSelectorTerm) []corev1.NodeSelectorRequirement {
-	return slices.Concat(t.MatchExpressions, t.MatchFields)
-}
-
 // asks says in words which nodes may use a volume.
 func asks(v *world.Volume) string {
 	var all []string
 	for _, t := range terms(v) {
 		var parts []string
-		for _, r := range requirements(t) {
+		for _, r := range slices.Concat(t.MatchExpressions, t.MatchFields) {
 			part := fmt.Sprintf("%s %s (%s)", r.Key, r.Operator, strings.Join(r.Values, ", "))
 			parts = append(parts, strings.TrimSuffix(part, " ()")) // Exists has no values.
 		}
@@ -234,7 +229,7 @@ func asks(v *world.Volume) string {
 func named(v *world.Volume) []string {
 	var names []string
 	for _, t := range terms(v) {
-		for _, r := range requirements(t) {
+		for _, r := range slices.Concat(t.MatchExpressions, t.MatchFields) {
 			if r.Operator == corev1.NodeSelectorOpIn {
 				names = append(names, r.Values...)
 			}

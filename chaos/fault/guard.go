@@ -166,7 +166,6 @@ func (g *Guard) leave(ctx context.Context) error {
 	return nil
 }
 
-// giveBack ends the leave of leave.
 func (g *Guard) giveBack(ctx context.Context) error {
 	var errs []error
 	for _, n := range g.bounded {

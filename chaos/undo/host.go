@@ -121,7 +121,6 @@ func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
 	return nil
 }
 
-// startTimer returns the command that starts the owner's timer.
 func startTimer(owner Owner, left time.Duration) []string {
 	left = max(left, time.Millisecond)
 	return append([]string{
@@ -264,7 +263,6 @@ func (h Host) owners(only Only) ([]Owner, error) {
 	return slices.Compact(all), nil
 }
 
-// read reads the record of an owner.
 func (h Host) read(owner Owner) (r Record, err error) {
 	for _, dir := range []string{RecordDir, BootDir} {
 		data, failed := os.ReadFile(h.file(dir, owner))

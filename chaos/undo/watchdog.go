@@ -125,7 +125,6 @@ func (o Order) write(dir string) (string, error) {
 	return path, durable.WriteJSON(path, o)
 }
 
-// decodeOrder reads an order.
 func decodeOrder(data []byte) (o Order, err error) {
 	strict, err := strictjson.UnmarshalStrict(data, &o)
 	if err = errors.Join(append(strict, err)...); err != nil {

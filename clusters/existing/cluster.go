@@ -105,7 +105,6 @@ func (c *Cluster) known() []*node {
 	return slices.Clone(c.nodes)
 }
 
-// listNodes reads the nodes from the API.
 func (c *Cluster) listNodes(ctx context.Context) error {
 	var all []corev1.Node
 	for what := (metav1.ListOptions{LabelSelector: c.opts.NodeSelector, Limit: pageSize}); ; {
@@ -374,7 +373,6 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return errors.Join(err, c.removePods(ctx, sessionLabel+"="+string(c.session)))
 }
 
-// removeOthers removes what other sessions left.
 func (c *Cluster) removeOthers(ctx context.Context) error {
 	err := joined(c.each(ctx, func(ctx context.Context, n *node) error {
 		_, err := clusters.Run(ctx, n, c.session.Program(), "link", "stop-others", string(c.session))

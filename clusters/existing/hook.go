@@ -43,7 +43,6 @@ func (h hook) call(ctx context.Context, verb, node string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// state asks for the state of a node.
 func (h hook) state(ctx context.Context, node string) (string, error) {
 	said, err := h.call(ctx, "state", node)
 	switch said {
@@ -85,13 +84,11 @@ func (p powered) act(ctx context.Context, verb, want string) error {
 	})
 }
 
-// State is what the hook says.
 func (p powered) State(ctx context.Context) (string, error) { return p.hook.state(ctx, p.name) }
 
 // Stop has the hook shut the node down; how long that may take is the hook's to know.
 func (p powered) Stop(ctx context.Context, _ time.Duration) error { return p.down(ctx, "stop") }
 
-// Kill has the hook cut the node's power.
 func (p powered) Kill(ctx context.Context) error { return p.down(ctx, "kill") }
 
 func (p powered) down(ctx context.Context, verb string) error {
@@ -101,13 +98,10 @@ func (p powered) down(ctx context.Context, verb string) error {
 	return p.act(ctx, verb, clusters.StateExited)
 }
 
-// Start has the hook start a stopped node.
 func (p powered) Start(ctx context.Context) error { return p.act(ctx, "start", clusters.StateRunning) }
 
-// Pause has the hook freeze the node.
 func (p powered) Pause(ctx context.Context) error { return p.act(ctx, "pause", clusters.StatePaused) }
 
-// Unpause has the hook continue it.
 func (p powered) Unpause(ctx context.Context) error {
 	return p.act(ctx, "unpause", clusters.StateRunning)
 }

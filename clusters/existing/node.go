@@ -211,7 +211,6 @@ func (n *node) deliver(ctx context.Context) error {
 	return nil
 }
 
-// withoutUnit returns why the node has no unit.
 func (n *node) withoutUnit() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -326,7 +325,6 @@ func (n *node) agentAddress() (string, error) {
 	return net.JoinHostPort(n.addrs[0].String(), n.port), nil
 }
 
-// through connects to the node's agent from another node.
 func (n *node) through(ctx context.Context, other *node) (net.Conn, error) {
 	address, err := n.agentAddress()
 	if err != nil {
@@ -346,7 +344,6 @@ func (n *node) through(ctx context.Context, other *node) (net.Conn, error) {
 	return n.secure(ctx, conn)
 }
 
-// secure wraps a connection to the node's agent in TLS.
 func (n *node) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	config, err := n.cluster.harness.Client(n.name)
 	if err != nil {
@@ -388,7 +385,6 @@ func (n *node) connect(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// connectBy also returns the name of the route.
 func (n *node) connectBy(ctx context.Context) (conn net.Conn, name string, err error) {
 	conn, name, err = n.find(ctx)
 	if (err != nil || name == routePod) && ctx.Err() == nil && n.mayMend() {
@@ -526,7 +522,6 @@ func (n *node) BeginFault(ctx context.Context, owner, fault string, life time.Du
 	return nil
 }
 
-// EndFault gives the leave back.
 func (n *node) EndFault(ctx context.Context, owner string) error {
 	conn, err := n.connect(ctx)
 	if err == nil {

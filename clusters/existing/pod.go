@@ -199,7 +199,6 @@ func (c *Cluster) makePod(ctx context.Context, node, name string) (image string,
 // podExec runs a program in a pod to its end. Tests have one of their own.
 type podExec func(ctx context.Context, pod string, argv []string, in io.Reader, out, errs io.Writer) error
 
-// execInto runs a program in an agent's pod.
 func (c *Cluster) execInto(ctx context.Context, pod string, argv []string, in io.Reader, out, errs io.Writer) error {
 	into := podexec.Target{Namespace: c.namespace(), Pod: pod, Container: container}
 	return podexec.Run(ctx, c.config, into, argv, in, out, errs)

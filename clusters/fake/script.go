@@ -70,7 +70,6 @@ func (r Reply) before(ctx context.Context, what string) error {
 	return nil
 }
 
-// answer makes the result of a command.
 func (r Reply) answer(ctx context.Context, node string, cmd clusters.Command, stdin string) (clusters.Result, error) {
 	if r.Do != nil {
 		return r.Do(ctx, cmd, stdin)

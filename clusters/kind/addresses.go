@@ -165,7 +165,6 @@ func (n *node) takeSeat(ctx context.Context, before container) {
 	}
 }
 
-// sitDown starts the seat.
 func (n *node) sitDown(ctx context.Context, before container, known []netip.Addr) error {
 	var network string
 	for name := range before.NetworkSettings.Networks {

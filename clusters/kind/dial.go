@@ -100,7 +100,6 @@ func inNetns(enter, do func() error) error {
 	return <-done
 }
 
-// openNetns opens the node's network namespace.
 func (n *node) openNetns(ctx context.Context) (*os.File, error) {
 	n.netns.mu.Lock()
 	defer n.netns.mu.Unlock()

@@ -47,7 +47,6 @@ func (n *node) Addresses(ctx context.Context) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// inspect asks the engine about the node.
 func (n *node) inspect(ctx context.Context) (container, error) {
 	list, err := n.engine.inspect(ctx, n.name)
 	if err != nil {

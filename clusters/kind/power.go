@@ -118,7 +118,6 @@ func (n *node) Stop(ctx context.Context, grace time.Duration) error {
 	})
 }
 
-// Kill ends all processes of the container with SIGKILL.
 func (n *node) Kill(ctx context.Context) error {
 	return n.goDown(ctx, "kill", []string{clusters.StateRunning, clusters.StatePaused}, func() error {
 		_, err := n.engine.output(ctx, "kill", "--signal", "KILL", n.name)
@@ -155,7 +154,6 @@ func (n *node) change(ctx context.Context, what string, states []string, args ..
 	return fmt.Errorf("%s node %q: %w", what, n.name, err)
 }
 
-// State returns the container's state.
 func (n *node) State(ctx context.Context) (string, error) {
 	c, err := n.inspect(ctx)
 	if err != nil {

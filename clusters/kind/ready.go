@@ -177,7 +177,6 @@ func (r readiness) dnsServers(ctx context.Context) (servers []string, want netip
 	return servers, want, nil
 }
 
-// pods lists pods of the system.
 func (r readiness) pods(ctx context.Context, selector string) (*corev1.PodList, error) {
 	return r.kube.CoreV1().Pods(systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 }

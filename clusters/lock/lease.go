@@ -120,7 +120,6 @@ func UsedOn(ctx context.Context, kube kubernetes.Interface) (h Holder, ok bool, 
 	return h, ok, nil
 }
 
-// renew renews the Lease until ctx ends.
 func (b *Lock) renew(ctx context.Context, kube kubernetes.Interface) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()

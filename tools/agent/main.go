@@ -44,7 +44,6 @@ type stdio struct {
 	log *slog.Logger // Writes to err.
 }
 
-// say prints an answer as JSON.
 func (s stdio) say(answer any) error { return json.NewEncoder(s.out).Encode(answer) }
 
 // commands lists the commands, sorted by name.

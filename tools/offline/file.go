@@ -129,7 +129,6 @@ func writeFile(ctx context.Context, path string, images offline.Images, dirs []s
 	return nil
 }
 
-// describe reads all files of a result.
 func describe(dir string) (result, error) {
 	r := result{Name: filepath.Base(dir)}
 	entries, err := os.ReadDir(dir)
@@ -229,7 +228,6 @@ func (c command) open(ctx context.Context, read func(context.Context, contents, 
 	return read(ctx, has, in)
 }
 
-// bad says what is wrong with the file.
 func (c command) bad(format string, args ...any) error {
 	return &offline.BadFileError{Text: fmt.Sprintf("load the images: %q "+format, append([]any{c.file}, args...)...)}
 }

@@ -81,7 +81,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// parse reads the command line.
 func parse(args []string, stderr io.Writer) (command, error) {
 	if len(args) == 0 {
 		return command{}, errors.New("no command given")

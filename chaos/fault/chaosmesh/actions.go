@@ -187,7 +187,6 @@ func (m manifest) machinePartition(victims []int) []plan.Fault {
 	return faults
 }
 
-// pause returns a step that waits.
 func pause(d time.Duration, of, note string) plan.Step {
 	return plan.Step{Do: plan.ActionPause, Lasting: plan.Duration(d), Bound: plan.Duration(d + time.Minute),
 		Note: from(of, note)}

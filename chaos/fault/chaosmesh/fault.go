@@ -158,7 +158,6 @@ func (e *experiment) Inject(ctx context.Context) error {
 	return o.create(ctx, e.body)
 }
 
-// Confirm waits for Chaos Mesh's status and then for the probe.
 func (e *experiment) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	o, err := e.objects()
 	if err != nil {
@@ -192,7 +191,6 @@ func (e *experiment) injected(o objects) fault.Show {
 	}
 }
 
-// Held checks Chaos Mesh's status and the probe again.
 func (e *experiment) Held(ctx context.Context) ([]fault.Fact, error) {
 	o, err := e.objects()
 	if err != nil {
@@ -234,7 +232,6 @@ func (e *experiment) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return append(facts, seen...), err
 }
 
-// gone waits until the object is gone.
 func (e *experiment) gone(o objects, bound time.Duration) fault.Show {
 	return func(ctx context.Context) ([]fault.Fact, error) {
 		begin, recovered := e.env.Clock(), ""

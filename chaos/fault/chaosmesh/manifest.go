@@ -75,7 +75,6 @@ func podsOf(obj client.Object) *v1alpha1.PodSelector {
 	return nil
 }
 
-// steps returns the steps of one object.
 func (i *importer) steps(at string, obj client.Object) (steps []plan.Step) {
 	m := manifest{importer: i, Object: obj, at: at, spec: "spec", duration: "spec.duration"}
 	return m.valid(func() []plan.Step {
@@ -269,7 +268,6 @@ func (m manifest) together(name string, branches [][]plan.Step) []plan.Step {
 	}}
 }
 
-// bounds returns the sum of the steps' bounds.
 func bounds(steps []plan.Step) time.Duration {
 	all := time.Duration(0)
 	for _, s := range steps {

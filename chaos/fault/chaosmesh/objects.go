@@ -38,7 +38,6 @@ type status struct {
 	Status v1alpha1.ChaosStatus `json:"status"`
 }
 
-// condition reports whether a condition is True.
 func (s status) condition(kind v1alpha1.ChaosConditionType) bool {
 	return slices.ContainsFunc(s.Status.Conditions, func(c v1alpha1.ChaosCondition) bool {
 		return c.Type == kind && c.Status == "True"

@@ -33,7 +33,6 @@ type probe interface {
 	gone(ctx context.Context) ([]fault.Fact, error)
 }
 
-// newProbe returns the probe of an experiment.
 func newProbe(obj client.Object, env fault.Env) (probe, error) {
 	switch o := obj.(type) {
 	case *v1alpha1.IOChaos:

@@ -31,7 +31,6 @@ func (i *importer) ordinal(pod string) (int, bool) {
 	return i.work.Start + n, n >= 0
 }
 
-// names lists the names of all pods.
 func (i *importer) names() string {
 	all := i.ordinals()
 	if len(all) < 2 {

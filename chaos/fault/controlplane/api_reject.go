@@ -92,7 +92,6 @@ func methods() map[string]string {
 	}
 }
 
-// Validate checks that client, resources and verbs are known.
 func (p rejectParams) Validate(plan.Setting) (errs plan.FieldErrors) {
 	known := slices.Sorted(maps.Keys(askable()))
 	if len(p.Resources) == 0 {
@@ -301,7 +300,6 @@ func (k *apiReject) fails(ctx context.Context, verb, resource string) (bool, err
 	return false, fmt.Errorf("ask to %s %s as %s: %w", verb, resource, k.user(), err)
 }
 
-// Confirm shows that every such request fails.
 func (k *apiReject) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, k.failing(), rejectEvery, fault.ConfirmLimit, k.Held)
 }

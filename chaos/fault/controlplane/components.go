@@ -89,7 +89,6 @@ const (
 // kill sends SIGKILL to a component. It arms no undo: the kubelet restarts static pods.
 type kill struct{ victims }
 
-// Inject records the processes and kills them.
 func (k *kill) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
@@ -102,7 +101,6 @@ func (k *kill) Inject(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Confirm shows that the processes are gone.
 func (k *kill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	what := fmt.Sprintf("the killed %s to be gone", k.of.name)
@@ -136,7 +134,6 @@ func (f *freeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	return tasks, nil
 }
 
-// on returns the recorded processes on a node.
 func (f *freeze) on(n clusters.Node) []probe.Process {
 	var here []probe.Process
 	for _, p := range f.old {
@@ -187,7 +184,6 @@ func (f *freeze) Held(ctx context.Context) ([]fault.Fact, error) { return f.froz
 // stop swaps a component's static pod manifest for that of a pause pod.
 type stop struct{ victims }
 
-// Undo records the processes and restores the manifests.
 func (s *stop) Undo(ctx context.Context) ([]undo.Task, error) {
 	if err := s.note(ctx); err != nil {
 		return nil, err

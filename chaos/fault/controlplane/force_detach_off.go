@@ -44,7 +44,6 @@ type forceDetachOff struct {
 	foreign bool // The flag was already set.
 }
 
-// Undo restores the manifests.
 func (f *forceDetachOff) Undo(ctx context.Context) ([]undo.Task, error) {
 	nodes, err := f.ControlPlane(ctx)
 	if err != nil {
@@ -53,7 +52,6 @@ func (f *forceDetachOff) Undo(ctx context.Context) ([]undo.Task, error) {
 	return manifestsBack(ctx, nodes, f.Owner, f.of.manifest())
 }
 
-// Inject adds the flag to the manifests.
 func (f *forceDetachOff) Inject(ctx context.Context) error {
 	err := eachControlNode(ctx, f.Env, func(n clusters.Node) error {
 		return swap(ctx, n, f.Owner, f.of.manifest(), withFlag)
@@ -67,7 +65,6 @@ func (f *forceDetachOff) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return f.leads(ctx, true, restartBound)
 }
 
-// Held checks that all still have the flag.
 func (f *forceDetachOff) Held(ctx context.Context) ([]fault.Fact, error) {
 	_, facts, err := f.runsWith(flagSet, true)(ctx)
 	return facts, err

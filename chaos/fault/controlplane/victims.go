@@ -37,7 +37,6 @@ type victims struct {
 	answered map[string][]string // By node: the health URLs that answered before the act.
 }
 
-// now returns the component's present processes.
 func (v *victims) now(ctx context.Context) ([]victim, error) {
 	var all []victim
 	err := eachControlNode(ctx, v.Env, func(n clusters.Node) error {
@@ -113,7 +112,6 @@ func (v *victims) among(some []victim) (victim, bool) {
 	return some[i], true
 }
 
-// each returns one fact for each victim.
 func (v *victims) each(span history.Span, what string) []fault.Fact {
 	facts := make([]fault.Fact, len(v.old))
 	for i, p := range v.old {

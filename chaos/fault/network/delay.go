@@ -90,7 +90,6 @@ func (d *delay) judge(h echoResult) reading {
 	}
 }
 
-// brief rounds a duration for display.
 func brief(d time.Duration) time.Duration {
 	if d < 10*time.Millisecond {
 		return d.Round(10 * time.Microsecond)

@@ -122,7 +122,6 @@ func (d *dnsBlock) nameservers(ctx context.Context, pod end) (all []string, err 
 	return all, nil
 }
 
-// ask asks every server from within the pod.
 func (d *dnsBlock) ask(ctx context.Context) ([]probe.Answer, error) {
 	servers := d.sides.out()[0].targets()
 	if len(servers) == 0 {

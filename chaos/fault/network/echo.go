@@ -30,7 +30,6 @@ type echoResult struct {
 	probe.Echo
 }
 
-// fact returns a sentence about the path.
 func (h echoResult) fact(format string, args ...any) fault.Fact {
 	return fault.Fact{Span: history.Between(h.Begin, h.End), Sentence: fmt.Sprintf("%s: "+format,
 		append([]any{h.path}, args...)...)}

@@ -106,7 +106,6 @@ func (s *filtered) openBefore(ctx context.Context) error {
 	return nil
 }
 
-// apply creates the owner's table.
 func (s *filtered) apply(ctx context.Context) error {
 	_, err := undo.On(s.Node)(ctx, []string{"nft", "-f", "-"}, ruleset(s.Owner.Table(), s.rules, s.Life))
 	if err != nil {

@@ -119,7 +119,6 @@ func (l *line) Inject(ctx context.Context) error {
 	return nil
 }
 
-// unhindered checks that packets pass unhindered.
 func (l *line) unhindered(ctx context.Context) ([]fault.Fact, error) {
 	if err := l.locate(ctx); err != nil {
 		return nil, err
@@ -133,7 +132,6 @@ func (l *line) unhindered(ctx context.Context) ([]fault.Fact, error) {
 
 func (l *line) Confirm(ctx context.Context) ([]fault.Fact, error) { return l.Held(ctx) }
 
-// Held measures the line again.
 func (l *line) Held(ctx context.Context) ([]fault.Fact, error) {
 	before, err := l.ownQdiscs(ctx)
 	if err != nil {

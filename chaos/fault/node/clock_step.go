@@ -179,7 +179,6 @@ func (c *clockStep) stepped(ctx context.Context) ([]fault.Fact, error) {
 // Held checks that the clock is still off: the node's time service may have corrected it.
 func (c *clockStep) Held(ctx context.Context) ([]fault.Fact, error) { return c.off(c.by)(ctx) }
 
-// ConfirmHealed shows that all clocks agree.
 func (c *clockStep) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "the wall clocks of all nodes to agree", time.Second, clockBound, c.off(0))
 }

@@ -63,7 +63,6 @@ func (f *containerFreeze) Undo(ctx context.Context) ([]undo.Task, error) {
 
 func (f *containerFreeze) thaw() []undo.Task { return f.Here(undo.Thaw(f.all...)) }
 
-// processes returns the container's processes.
 func (f *containerFreeze) processes(ctx context.Context) ([]probe.Process, error) {
 	found, err := nodeagent.On(f.Node).Processes(ctx, probe.Query{PodUIDs: []string{f.pod}})
 	return slices.DeleteFunc(found.Processes, func(p probe.Process) bool {
@@ -95,7 +94,6 @@ func (f *containerFreeze) Inject(ctx context.Context) error {
 	return nil
 }
 
-// Confirm shows that all processes are stopped.
 func (f *containerFreeze) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("every process of container %q to be stopped", f.name)
 	return fault.Until(ctx, what, 100*time.Millisecond, stopBound, f.frozen)

@@ -40,7 +40,6 @@ const (
 
 type containerKill struct{ container }
 
-// Inject records the container and kills it.
 func (k *containerKill) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
@@ -49,7 +48,6 @@ func (k *containerKill) Inject(ctx context.Context) error {
 	return err
 }
 
-// Confirm shows that the container has ended.
 func (k *containerKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("container %q, id %.12s, pid %d, to be gone", k.name, k.old, k.process.PID)
 	begin := k.Clock()
@@ -67,7 +65,6 @@ func (k *containerKill) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // Heal does nothing: the kubelet restarts the container.
 func (k *containerKill) Heal(context.Context) error { return nil }
 
-// ConfirmHealed shows that a new container runs in the same pod.
 func (k *containerKill) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("container %q of pod %q to run and be Ready", k.name, k.Namespace+"/"+k.Pod)
 	return fault.Until(ctx, what, 500*time.Millisecond, againBound, k.again)

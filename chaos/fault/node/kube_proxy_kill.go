@@ -49,7 +49,6 @@ type kubeProxyKill struct {
 	witness   witness
 }
 
-// proxies returns the kube-proxy processes on the victim.
 func (k *kubeProxyKill) proxies(ctx context.Context) (probe.Processes, error) {
 	return nodeagent.On(k.Node).Processes(ctx, probe.Query{Programs: []string{kubeProxy}})
 }

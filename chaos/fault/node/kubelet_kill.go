@@ -54,7 +54,6 @@ func (k *kubeletKill) Inject(ctx context.Context) error {
 	return err
 }
 
-// triggered waits until the trigger has fired.
 func (k *kubeletKill) triggered(ctx context.Context) ([]fault.Fact, error) {
 	if k.trigger == nil || k.fired != nil {
 		return k.fired, nil

@@ -112,7 +112,6 @@ func (k *kubeletStarve) Undo(ctx context.Context) (_ []undo.Task, err error) {
 	return []undo.Task{task}, err
 }
 
-// Inject records what runs, then sets the quota.
 func (k *kubeletStarve) Inject(ctx context.Context) (err error) {
 	if k.pods, err = workload(ctx, k.Env); err != nil {
 		return err

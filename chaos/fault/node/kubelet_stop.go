@@ -62,7 +62,6 @@ func stopped(env fault.Env, service string, old probe.Process, bound time.Durati
 	return fault.Await(what, 200*time.Millisecond, bound, env.UnitDown(service), env.Gone(env.Clock(), old))
 }
 
-// Held checks that the kubelet is still inactive.
 func (k *kubeletStop) Held(ctx context.Context) ([]fault.Fact, error) {
 	return k.UnitDown(kubelet)(ctx)
 }

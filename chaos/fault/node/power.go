@@ -167,7 +167,6 @@ func newAway(env fault.Env, want string) (away, error) {
 	return away{Env: env, node: power, want: want}, err
 }
 
-// Undo returns a task for the watchdog.
 func (a *away) Undo(context.Context) ([]undo.Task, error) {
 	return []undo.Task{{Node: a.node, Power: true}}, nil
 }
@@ -199,7 +198,6 @@ func (a *away) Confirm(ctx context.Context) ([]fault.Fact, error) {
 
 func (a *away) Held(ctx context.Context) ([]fault.Fact, error) { return a.look()(ctx) }
 
-// Heal starts or thaws the node.
 func (a *away) Heal(ctx context.Context) error {
 	_, err := undo.BringBack(ctx, a.node)
 	return err
@@ -213,7 +211,6 @@ type down struct {
 	before snapshot
 }
 
-// Inject takes a snapshot, then takes the node down.
 func (d *down) Inject(ctx context.Context) error {
 	before, err := takeSnapshot(ctx, d.Env)
 	if err != nil {
@@ -263,7 +260,6 @@ func (p *pause) Inject(ctx context.Context) error {
 	return p.node.Pause(ctx)
 }
 
-// ConfirmHealed shows that the node runs again.
 func (p *pause) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, p.witness.answers, p.sameBoot, kubeletActive(p.Env), p.NodeBack(&p.leases))
 }
@@ -295,7 +291,6 @@ type reboot struct {
 	leases fault.Leases // As of the new boot: only its kubelet can renew the lease since.
 }
 
-// Inject takes a snapshot, then reboots the node.
 func (r *reboot) Inject(ctx context.Context) error {
 	before, err := takeSnapshot(ctx, r.Env)
 	if err != nil {
@@ -316,7 +311,6 @@ func (r *reboot) Heal(ctx context.Context) error {
 	return err
 }
 
-// ConfirmHealed shows that the node and everything on it is back.
 func (r *reboot) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return r.before.back(r.Env, r.boot, &r.leases)(ctx)
 }

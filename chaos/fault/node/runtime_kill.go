@@ -68,7 +68,6 @@ func (k *runtimeKill) noteAll(ctx context.Context) error {
 // watched returns the processes that must survive.
 func (k *runtimeKill) watched() []probe.Process { return slices.Concat(k.pods.Processes, k.shims) }
 
-// Inject records what runs, then kills containerd.
 func (k *runtimeKill) Inject(ctx context.Context) error {
 	if err := k.noteAll(ctx); err != nil {
 		return err

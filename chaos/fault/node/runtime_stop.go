@@ -47,7 +47,6 @@ func (k *runtimeStop) Inject(ctx context.Context) error {
 	return err
 }
 
-// version checks that containerd reports its version.
 func (k *runtimeStop) version(ctx context.Context) ([]fault.Fact, error) {
 	begin := k.Clock()
 	_, err := clusters.Run(ctx, k.Node, "timeout", "5", "ctr", "version")
@@ -63,7 +62,6 @@ func (k *runtimeStop) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		k.NoteLeases(&k.leases))
 }
 
-// containersSurvive shows that the containers survive.
 func (k *runtimeStop) containersSurvive(ctx context.Context) ([]fault.Fact, error) {
 	now, err := k.Again(ctx, k.watched()...)
 	if err != nil {
@@ -86,7 +84,6 @@ func (k *runtimeStop) silent(ctx context.Context) ([]fault.Fact, error) {
 	return nil, err
 }
 
-// Held checks that containerd is still gone.
 func (k *runtimeStop) Held(ctx context.Context) ([]fault.Fact, error) {
 	return k.UnitDown(containerd)(ctx)
 }

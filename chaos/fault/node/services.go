@@ -92,7 +92,6 @@ type restart struct {
 	leases  fault.Leases  // As of the end of the old process: a renewal since is by a later one.
 }
 
-// note records the process to kill.
 func (r *restart) note(ctx context.Context) error {
 	before, old, err := mainProcess(ctx, r.Node, r.service)
 	r.count, r.old = before.Restarts, old
@@ -172,7 +171,6 @@ func isHealthy(who string) func(string) (string, error) {
 	}
 }
 
-// kubeletHealthy waits until the kubelet reports healthy.
 func kubeletHealthy(env fault.Env) fault.Show {
 	return fault.Await("kubelet to be healthy", time.Second, time.Minute,
 		fault.Judged(env, kubeletHealth(env), isHealthy("the kubelet")))

@@ -47,7 +47,6 @@ type deletedClaim struct {
 	uid  types.UID
 }
 
-// Inject finds the victim's pod and deletes its claims.
 func (d *claimDelete) Inject(ctx context.Context) error {
 	pod, err := d.find(ctx)
 	if err != nil {
@@ -92,7 +91,6 @@ func (d *claimDelete) lookClaim(ctx context.Context, name string) (*corev1.Persi
 	return fault.Optional(fmt.Sprintf("claim %q", name), claim, err)
 }
 
-// Confirm shows that every claim is being deleted and protected.
 func (d *claimDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.claims) == 0 {
 		return nil, errors.New("no claim was deleted yet")

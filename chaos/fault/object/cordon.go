@@ -81,7 +81,6 @@ func (m *mark) Inject(ctx context.Context) error {
 	})
 }
 
-// Confirm shows the change and the taint.
 func (m *mark) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("Node %q to be %s and tainted", m.Node.Name(), m.what)
 	return awaitNode(ctx, m.Env, what, taintBound, m.marked)
@@ -91,7 +90,6 @@ func (m *mark) Confirm(ctx context.Context) ([]fault.Fact, error) {
 // upgrade, first waits until its lease has run out.
 const taintBound = 2 * time.Minute
 
-// state describes the change, the taint and the mark on a Node.
 func (m *mark) state(node *corev1.Node) string {
 	_, tainted := taintOf(node, m.taint)
 	return fmt.Sprintf("%s is %t, tainted %t, mark %q", m.what, m.isSet(node), tainted, node.Annotations[m.annotation])

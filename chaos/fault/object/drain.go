@@ -171,7 +171,6 @@ func (d *drain) evicted(ctx context.Context) ([]fault.Fact, error) {
 	return append(facts, empty...), err
 }
 
-// empty checks that the evicted pods are gone from the node.
 func (d *drain) empty(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.pods) == 0 {
 		return nil, errors.New("no pod was evicted yet")

@@ -93,7 +93,6 @@ func (d *nodeDelete) Undo(ctx context.Context) ([]undo.Task, error) {
 	return tasks, nil
 }
 
-// Inject deletes the recorded Node.
 func (d *nodeDelete) Inject(ctx context.Context) error {
 	if d.before == nil {
 		return errors.New("no Node was noted: Undo notes it first")
@@ -126,7 +125,6 @@ func (d *nodeDelete) registered(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Confirm shows that the Node is gone.
 func (d *nodeDelete) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	if d.before == nil {
 		return nil, errors.New("no Node was deleted yet")
@@ -206,7 +204,6 @@ func (d *nodeDelete) back(node *corev1.Node) (string, error) {
 	return sentence, nil
 }
 
-// driversBack waits until the former CSI drivers are registered.
 func (d *nodeDelete) driversBack(ctx context.Context) ([]fault.Fact, error) {
 	if len(d.drivers) == 0 {
 		return nil, nil

@@ -50,7 +50,6 @@ type outOfService struct {
 	pod victim
 }
 
-// Inject finds the victim's pod, then taints the Node.
 func (o *outOfService) Inject(ctx context.Context) error {
 	if _, err := o.pod.find(ctx); err != nil {
 		return err
@@ -58,7 +57,6 @@ func (o *outOfService) Inject(ctx context.Context) error {
 	return o.mark.Inject(ctx)
 }
 
-// Confirm shows the taint and the state of the pod.
 func (o *outOfService) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return fault.All(ctx, o.mark.Confirm, o.evicted)
 }

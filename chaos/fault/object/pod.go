@@ -27,7 +27,6 @@ type victim struct {
 	grace time.Duration // The pod's own grace period.
 }
 
-// find records the victim's pod.
 func (v *victim) find(ctx context.Context) (*corev1.Pod, error) {
 	pod, err := v.look(ctx)
 	if err != nil {

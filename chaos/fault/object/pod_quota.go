@@ -41,7 +41,6 @@ const (
 
 type podQuota struct{ fault.Marks }
 
-// Inject counts the pods and creates the quota.
 func (q *podQuota) Inject(ctx context.Context) error {
 	pods, err := q.Kube.CoreV1().Pods(q.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -78,7 +77,6 @@ func (q *podQuota) until(ctx context.Context, what string, is func(*corev1.Resou
 	return fault.Until(ctx, what, quotaEvery, quotaBound, fault.Judged(q.Env, q.look, is))
 }
 
-// Confirm shows that the quota counts the pods.
 func (q *podQuota) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	return q.until(ctx, "to count pods", func(quota *corev1.ResourceQuota) (string, error) {
 		if quota == nil {
@@ -94,7 +92,6 @@ func (q *podQuota) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	})
 }
 
-// Held checks that the quota still exists.
 func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Judged(q.Env, q.look, func(quota *corev1.ResourceQuota) (string, error) {
 		if quota == nil {
@@ -104,7 +101,6 @@ func (q *podQuota) Held(ctx context.Context) ([]fault.Fact, error) {
 	})(ctx)
 }
 
-// ConfirmHealed shows that the quota is gone.
 func (q *podQuota) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	return q.until(ctx, "to be gone", func(quota *corev1.ResourceQuota) (string, error) {
 		if quota != nil {

@@ -144,14 +144,12 @@ func (c *csiPoint) locate(ctx context.Context) error {
 	return nil
 }
 
-// Undo clears the point on the service's node.
 func (c *csiPoint) Undo(ctx context.Context) ([]undo.Task, error) {
 	clearPoint := undo.Command(undo.ClearPoint(c.service, c.Owner.Name())...)
 	err := c.locate(ctx)
 	return []undo.Task{{Node: c.node, Actions: []undo.Action{clearPoint}}}, err
 }
 
-// Inject finds the volume and sets the point.
 func (c *csiPoint) Inject(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
@@ -215,7 +213,6 @@ func (c *csiPoint) Held(ctx context.Context) ([]fault.Fact, error) {
 	})(ctx)
 }
 
-// Heal clears the point, if it is set.
 func (c *csiPoint) Heal(ctx context.Context) error {
 	if err := c.locate(ctx); err != nil {
 		return err
@@ -226,7 +223,6 @@ func (c *csiPoint) Heal(ctx context.Context) error {
 	return nil
 }
 
-// ConfirmHealed waits until the driver does not list the point.
 func (c *csiPoint) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	if err := c.locate(ctx); err != nil {
 		return nil, err
@@ -266,7 +262,6 @@ func (c *csiPoint) until(ctx context.Context, what string, is func(listing) (str
 	return fault.Until(ctx, what, 100*time.Millisecond, readBound, fault.Judged(c.Env, c.list, is))
 }
 
-// list lists the fault points of the service.
 func (c *csiPoint) list(ctx context.Context) (listing, error) {
 	l, err := clusters.Ask[listing](ctx, c.node, undo.ListPoints(c.service)...)
 	if err != nil {
@@ -275,7 +270,6 @@ func (c *csiPoint) list(ctx context.Context) (listing, error) {
 	return l, nil
 }
 
-// find returns the point with an id, and whether it is there.
 func (l listing) find(id string) (point, bool) {
 	i := slices.IndexFunc(l.Points, func(p point) bool { return p.ID == id })
 	if i < 0 {

@@ -82,7 +82,6 @@ type damage struct {
 	done *volfault.Damage
 }
 
-// Inject damages the file.
 func (d *damage) Inject(ctx context.Context) error {
 	volumes, err := victims(ctx, d.Env)
 	if err != nil {

@@ -106,12 +106,10 @@ type harm struct {
 	pods    []corev1.Pod // The victim's pod, for ConfirmHealed.
 }
 
-// Undo mends the volumes on the node.
 func (h *harm) Undo(context.Context) ([]undo.Task, error) {
 	return h.Here(undo.MendVolumes(h.Owner)), nil
 }
 
-// Inject inflicts the harm on every volume of the victim's pod.
 func (h *harm) Inject(ctx context.Context) error {
 	var err error
 	if h.volumes, err = victims(ctx, h.Env); err != nil {
@@ -145,7 +143,6 @@ func names(volumes []fault.Volume) []string {
 	return pvs
 }
 
-// Confirm waits until the victim sees the harm.
 func (h *harm) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	what := fmt.Sprintf("the volume of pod %q to be seen as %s", h.Pod, h.kind)
 	facts, err := fault.Until(ctx, what, bootedPoll, harmBound, h.seen)

@@ -55,12 +55,10 @@ func find(dirs []string, name, to string) []string {
 	return argv
 }
 
-// Undo puts the records back.
 func (l *recordLost) Undo(context.Context) ([]undo.Task, error) {
 	return l.Here(undo.Command(find([]string{podsDir}, l.aside(), record)...)), nil
 }
 
-// Inject takes the records away.
 func (l *recordLost) Inject(ctx context.Context) error {
 	pods, err := l.PodsOn(ctx)
 	if err != nil {
@@ -78,7 +76,6 @@ func (l *recordLost) Inject(ctx context.Context) error {
 	return err
 }
 
-// list returns the files of a name.
 func (l *recordLost) list(ctx context.Context, dirs []string, name string) ([]string, error) {
 	out, err := clusters.Run(ctx, l.Node, find(dirs, name, "")...)
 	if err != nil {
@@ -87,7 +84,6 @@ func (l *recordLost) list(ctx context.Context, dirs []string, name string) ([]st
 	return strings.Fields(out), nil
 }
 
-// Confirm shows that no record is left.
 func (l *recordLost) Confirm(ctx context.Context) ([]fault.Fact, error) {
 	begin := l.Clock()
 	left, err := l.list(ctx, l.dirs, record)
@@ -105,7 +101,6 @@ func (l *recordLost) Confirm(ctx context.Context) ([]fault.Fact, error) {
 		nil
 }
 
-// ConfirmHealed shows that no record is aside.
 func (l *recordLost) ConfirmHealed(ctx context.Context) ([]fault.Fact, error) {
 	begin := l.Clock()
 	aside, err := l.list(ctx, []string{podsDir}, l.aside())

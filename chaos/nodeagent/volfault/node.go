@@ -155,7 +155,6 @@ func (n *Node) forget(ctx context.Context, owner undo.Owner) error {
 	return errors.Join(errs...)
 }
 
-// clean removes the canaries of a loss of power.
 func clean(pv string, owner undo.Owner) error {
 	v, err := Find(pv)
 	if errors.Is(err, ErrNotMounted) {
@@ -224,7 +223,6 @@ func (n *Node) path(kind Kind, owner undo.Owner, pv string) string {
 	return filepath.Join(dir, owner.Name(), noteVolume+pv)
 }
 
-// keep writes a note durably.
 func (n *Node) keep(owner undo.Owner, note Note) error {
 	path := n.path(note.Kind, owner, note.Volume.PV)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -54,7 +54,6 @@ func (v Volume) root() (string, error) {
 	return v.Mounts[i].Path, nil
 }
 
-// report begins a report on the volume.
 func (v Volume) report(at history.Time) Report {
 	return Report{PV: v.PV, At: at, Mounted: true, FileSystem: v.FileSystem, Device: v.Device, Source: v.Source}
 }

@@ -106,7 +106,6 @@ func read(ctx context.Context, kube kubernetes.Interface) (*state, error) {
 	return s, nil
 }
 
-// things lists all classes.
 func (s *state) things(nodes []string) []history.Thing {
 	all := []history.Thing{}
 	for _, name := range nodes {

@@ -246,7 +246,6 @@ func End(ctx context.Context, conn net.Conn, owner string) error {
 	return errors.Join(once(ctx, conn, request{Op: opEnd, Owner: owner}), conn.Close())
 }
 
-// ask sends a request and reads its answer.
 func ask(conn io.ReadWriter, r request) (answer, error) {
 	if err := (&frames{to: conn}).writeJSON(kindRequest, r); err != nil {
 		return answer{}, fmt.Errorf("ask the agent: %w", err)

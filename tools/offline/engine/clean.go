@@ -62,7 +62,6 @@ func Clean(ctx context.Context, options Options) error {
 	return errors.Join(append(errs, saveState(options.StateDir, state))...)
 }
 
-// removeFiles removes programs that we built.
 func removeFiles(dir, pattern string) error {
 	found, err := filepath.Glob(filepath.Join(dir, pattern))
 	for _, path := range found {

@@ -64,7 +64,6 @@ func parseDaemon(text []byte) (daemonConfig, error) {
 	return c, nil
 }
 
-// format returns the text of the configuration.
 func (c daemonConfig) format() ([]byte, error) {
 	all := make(map[string]any)
 	for name, value := range c.settings {
@@ -85,7 +84,6 @@ func (c daemonConfig) format() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// write writes the configuration to its file.
 func (c daemonConfig) write(path string) error {
 	text, err := c.format()
 	if err != nil {

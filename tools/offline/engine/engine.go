@@ -107,7 +107,6 @@ func newNotFound(findings []finding) *notFoundError {
 	}
 }
 
-// Unwrap returns the wrapped errors.
 func (e *notFoundError) Unwrap() []error {
 	errs := []error{e.NotFoundError}
 	for _, f := range e.findings {

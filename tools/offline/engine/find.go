@@ -109,7 +109,6 @@ func runsNode(ctx context.Context, machine Machine, engine Engine) bool {
 	return err == nil
 }
 
-// ask asks the daemon who it is.
 func ask(ctx context.Context, machine Machine, engine Engine) (Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerBound)
 	defer cancel()

@@ -22,22 +22,17 @@ type plain struct {
 	size   int64
 }
 
-// Digest is the digest of the blob.
 func (l plain) Digest() (v1.Hash, error) { return l.digest, nil }
 
-// DiffID is the digest of the tar.
 func (l plain) DiffID() (v1.Hash, error) { return l.digest, nil }
 
-// Size is the size of the blob.
 func (l plain) Size() (int64, error) { return l.size, nil }
 
 // MediaType tells that the blob is not compressed.
 func (plain) MediaType() (types.MediaType, error) { return types.DockerUncompressedLayer, nil }
 
-// Compressed opens the blob.
 func (l plain) Compressed() (io.ReadCloser, error) { return os.Open(l.path) }
 
-// Uncompressed opens the tar.
 func (l plain) Uncompressed() (io.ReadCloser, error) { return os.Open(l.path) }
 
 // Plain makes a layer of a tar file as it is, for an engine on this host: compressing would be work for nothing.

@@ -156,7 +156,6 @@ func clean(name string) string {
 	return strings.Trim(path.Clean("/"+name), "/")
 }
 
-// create writes a new file.
 func create(dst string, write func(io.Writer) error) error {
 	f, err := os.Create(dst)
 	if err != nil {

@@ -118,7 +118,6 @@ func (b *builder) ensure(ctx context.Context) (Image, error) {
 	return img, nil
 }
 
-// target returns the image that a build makes.
 func (b *builder) target() (Image, error) {
 	sum, err := b.sum()
 	if err != nil {
@@ -156,7 +155,6 @@ func (b *builder) build(ctx context.Context, img Image) error {
 // kind names node images in the store.
 func (b *builder) kind() string { return "image-" + b.rel.Kubernetes }
 
-// steps lists the steps of a build.
 func (b *builder) steps(img Image) ([]steps.Step, error) {
 	p := parts{built: make(map[string]string)}
 	all := []steps.Step{{

@@ -25,7 +25,6 @@ type release struct {
 	EtcdTag, CoreDNSTag, PauseTag string
 }
 
-// releases are the pinned Kubernetes versions.
 func releases() []release {
 	var all []release
 	for _, r := range offline.Releases() {

@@ -41,16 +41,12 @@ const (
 
 // Record is an armed undo as stored on its node.
 type Record struct {
-	Schema   int          `json:"schema"`
-	Run      string       `json:"run"`
-	Step     int          `json:"step"`
+	Schema int `json:"schema"`
+	Owner
 	Deadline history.Time `json:"deadline" clock:"to"` // When the timer carries it out, on the node's boot clock.
 	// Actions are carried out in order, also after one that failed.
 	Actions []Action `json:"actions"`
 }
-
-// Owner returns the undo's owner.
-func (r Record) Owner() Owner { return Owner{Run: r.Run, Step: r.Step} }
 
 // Runner runs a command and returns its standard output, also beside an error. A non-zero exit is an error.
 type Runner func(ctx context.Context, argv []string, stdin string) (stdout string, err error)
@@ -101,21 +97,21 @@ func (h Host) Arm(ctx context.Context, r Record, untilBoot bool) error {
 	if untilBoot {
 		dir = BootDir
 	}
-	if err := h.write(h.file(dir, r.Owner()), r); err != nil {
+	if err := h.write(h.file(dir, r.Owner), r); err != nil {
 		return fmt.Errorf("keep the undo: %w", err)
 	}
 	if !untilBoot {
-		if err := h.outliveBoot(r.Owner(), life); err != nil {
+		if err := h.outliveBoot(r.Owner, life); err != nil {
 			return fmt.Errorf("make the undo survive a reboot: %w", err)
 		}
 	}
-	if err := h.stopTimer(ctx, r.Owner()); err != nil {
+	if err := h.stopTimer(ctx, r.Owner); err != nil {
 		return err
 	}
-	if _, err := h.Run(ctx, startTimer(r.Owner(), r.Deadline.Sub(bootclock.Now())), ""); err != nil {
+	if _, err := h.Run(ctx, startTimer(r.Owner, r.Deadline.Sub(bootclock.Now())), ""); err != nil {
 		return fmt.Errorf("start the timer: %w", err)
 	}
-	if _, err := h.Run(ctx, []string{"systemctl", "is-active", r.Owner().Timer()}, ""); err != nil {
+	if _, err := h.Run(ctx, []string{"systemctl", "is-active", r.Owner.Timer()}, ""); err != nil {
 		return fmt.Errorf("ask for the timer: %w", err)
 	}
 	return nil
@@ -220,7 +216,7 @@ func (h Host) stopTimer(ctx context.Context, owner Owner) error {
 func (h Host) Armed(only Only) ([]Record, error) {
 	all := []Record{}
 	err := h.each(only, func(o Owner, r Record, err error) error {
-		r.Run, r.Step = o.Run, o.Step
+		r.Owner = o
 		all = append(all, r)
 		return err
 	})

@@ -85,7 +85,7 @@ func newHost(t *testing.T) (undo.Host, *systemd) {
 // armOn arms an undo of two actions.
 func armOn(t *testing.T, h undo.Host, o undo.Owner, untilBoot bool) {
 	t.Helper()
-	r := undo.Record{Run: o.Run, Step: o.Step, Deadline: bootclock.Now().Add(95 * time.Second), Actions: []undo.Action{
+	r := undo.Record{Owner: o, Deadline: bootclock.Now().Add(95 * time.Second), Actions: []undo.Action{
 		{Argv: []string{"one"}}, {Argv: []string{"two"}, Stdin: " x", Tells: true},
 	}}
 	if err := h.Arm(t.Context(), r, untilBoot); err != nil {
@@ -113,7 +113,7 @@ func TestArmKeepsTheRecordBeforeTheTimer(t *testing.T) {
 		t.Errorf("the timer is given %q of 95 s", left)
 	}
 	armed, err := h.Armed(nil)
-	if err != nil || len(armed) != 1 || armed[0].Owner() != owner || armed[0].Deadline <= 0 ||
+	if err != nil || len(armed) != 1 || armed[0].Owner != owner || armed[0].Deadline <= 0 ||
 		len(armed[0].Actions) != 2 {
 		t.Errorf("armed %+v, %v", armed, err)
 	}
@@ -130,7 +130,7 @@ func TestArmKeepsTheRecordBeforeTheTimer(t *testing.T) {
 // TestASlowArmingDoesNotMakeTheUndoLate has the deadline pass before systemd is asked.
 func TestASlowArmingDoesNotMakeTheUndoLate(t *testing.T) {
 	h, s := newHost(t)
-	r := undo.Record{Run: "r1", Step: 3, Deadline: bootclock.Now().Add(-time.Second)}
+	r := undo.Record{Owner: undo.Owner{Run: "r1", Step: 3}, Deadline: bootclock.Now().Add(-time.Second)}
 	if err := h.Arm(t.Context(), r, false); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestArmFailsWhenTheTimerDoesNotRun(t *testing.T) {
 	bad := errors.New("no such bus")
 	h, s := newHost(t)
 	s.start = bad
-	r := undo.Record{Run: "r1", Step: 3, Deadline: bootclock.Now().Add(time.Minute)}
+	r := undo.Record{Owner: undo.Owner{Run: "r1", Step: 3}, Deadline: bootclock.Now().Add(time.Minute)}
 	if err := h.Arm(t.Context(), r, true); !errors.Is(err, bad) {
 		t.Errorf("got %v", err)
 	}
@@ -257,7 +257,7 @@ func TestARecordThatCannotBeReadStays(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 		armed, err := h.Armed(nil)
-		if err == nil || len(armed) != 1 || armed[0].Owner() != owner {
+		if err == nil || len(armed) != 1 || armed[0].Owner != owner {
 			t.Errorf("%s: armed %+v, %v", text, armed, err)
 		}
 	}

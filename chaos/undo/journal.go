@@ -21,14 +21,13 @@ const (
 
 // Entry records that a fault has reached a stage; intent means that it is about to begin.
 type Entry struct {
-	Schema int                `json:"schema"`
-	Run    string             `json:"run"`
-	Step   int                `json:"step"`
-	Fault  string             `json:"fault"`
-	Node   string             `json:"node"`
-	Stage  history.FaultStage `json:"stage"`
-	At     history.Time       `json:"at"`
-	Error  string             `json:"error,omitempty"` // Only with StageFaultFailed.
+	Schema int `json:"schema"`
+	Owner
+	Fault string             `json:"fault"`
+	Node  string             `json:"node"`
+	Stage history.FaultStage `json:"stage"`
+	At    history.Time       `json:"at"`
+	Error string             `json:"error,omitempty"` // Only with StageFaultFailed.
 }
 
 // File stores a journal: an *os.File opened for appending. Sync returns once the written data would survive a crash of
@@ -57,8 +56,8 @@ func (j *Journal) Append(run string, at history.Time, f history.Fault) error {
 		return j.err
 	}
 	e := Entry{
-		Schema: journalSchema, Run: run, Step: f.Step, Fault: f.Name, Node: f.Node, Stage: f.Stage, At: at,
-		Error: f.Error[:min(len(f.Error), maxError)],
+		Schema: journalSchema, Owner: Owner{Run: run, Step: f.Step}, Fault: f.Name, Node: f.Node, Stage: f.Stage,
+		At: at, Error: f.Error[:min(len(f.Error), maxError)],
 	}
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -118,33 +117,28 @@ func decodeEntry(line []byte) (e Entry, err error) {
 // Open returns the last entry of every fault that began and was not shown to be healed, in the order in which they
 // began. A failed fault stays open until an entry shows its heal.
 func (r JournalRecord) Open() []Entry {
-	type key struct {
-		run  string
-		step int
-	}
-	var order []key
-	last := map[key]Entry{}
+	var order []Owner
+	last := map[Owner]Entry{}
 	for _, e := range r.Entries {
-		k := key{e.Run, e.Step}
-		old, begun := last[k]
+		old, begun := last[e.Owner]
 		switch {
 		case e.Stage == history.StageConfirmedHealed:
-			delete(last, k)
+			delete(last, e.Owner)
 			continue
 		case e.Stage == history.StageIntent && !begun:
-			order = append(order, k)
+			order = append(order, e.Owner)
 		case !begun:
 			continue // Nothing is open: it failed after its end, or before its beginning.
 		case e.Stage == history.StageFaultFailed && old.Stage == history.StageHealed:
 			continue // Keep healed, which says more than the failure to show it.
 		}
-		last[k] = e
+		last[e.Owner] = e
 	}
 	var open []Entry
-	for _, k := range order {
-		if e, ok := last[k]; ok {
+	for _, o := range order {
+		if e, ok := last[o]; ok {
 			open = append(open, e)
-			delete(last, k) // The same step may have begun twice.
+			delete(last, o) // The same step may have begun twice.
 		}
 	}
 	return open

@@ -38,7 +38,8 @@ func (d *disk) Sync() error {
 
 func entry(step int, stage history.FaultStage) undo.Entry {
 	return undo.Entry{
-		Schema: 1, Run: "r-1", Step: step, Fault: "node-partition", Node: "worker", Stage: stage, At: 5,
+		Schema: 1, Owner: undo.Owner{Run: "r-1", Step: step}, Fault: "node-partition", Node: "worker",
+		Stage: stage, At: 5,
 	}
 }
 

@@ -76,9 +76,8 @@ const (
 
 // Order is the undo that its process carries out: of one node, or of the owner's marks on the objects of a resource.
 type Order struct {
-	Schema   int          `json:"schema"`
-	Run      string       `json:"run"`
-	Step     int          `json:"step"`
+	Schema int `json:"schema"`
+	Owner
 	Engine   string       `json:"engine"` // Name or path of the container engine's client.
 	Hook     string       `json:"hook,omitempty"`
 	Cluster  string       `json:"cluster"`
@@ -86,9 +85,6 @@ type Order struct {
 	Marks    string       `json:"marks,omitempty"` // The resource.
 	Deadline history.Time `json:"deadline"`        // On the boot clock of this machine.
 }
-
-// Owner returns the order's owner.
-func (o Order) Owner() Owner { return Owner{Run: o.Run, Step: o.Step} }
 
 // check returns an error for an order that cannot be carried out, or whose file would be outside the directory.
 func (o Order) check() error {
@@ -105,7 +101,7 @@ func (o Order) check() error {
 	case o.Deadline <= 0:
 		return fmt.Errorf("deadline is %s; use more than 0s", o.Deadline)
 	}
-	return o.Owner().Check()
+	return o.Owner.Check()
 }
 
 // orderPath is the path of an order in dir, named after owner and node or resource.
@@ -118,7 +114,7 @@ func (o Order) write(dir string) (string, error) {
 	if err := o.check(); err != nil {
 		return "", err
 	}
-	path := orderPath(dir, o.Owner(), o.Node+o.Marks)
+	path := orderPath(dir, o.Owner, o.Node+o.Marks)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -187,18 +183,18 @@ func logOf(path string) string { return strings.TrimSuffix(path, orderExt) + log
 
 // Arm writes an order, starts its process, and returns when that is armed.
 func (d HostWatchdog) Arm(ctx context.Context, node string, owner Owner, life time.Duration) error {
-	return d.arm(ctx, Order{Run: owner.Run, Step: owner.Step, Node: node}, life)
+	return d.arm(ctx, Order{Owner: owner, Node: node}, life)
 }
 
 // ArmMarks does so with an order about marks.
 func (d HostWatchdog) ArmMarks(ctx context.Context, resource string, owner Owner, life time.Duration) error {
-	return d.arm(ctx, Order{Run: owner.Run, Step: owner.Step, Marks: resource}, life)
+	return d.arm(ctx, Order{Owner: owner, Marks: resource}, life)
 }
 
 func (d HostWatchdog) arm(ctx context.Context, o Order, life time.Duration) error {
 	fail := func(err error) error { return fmt.Errorf("arm the watchdog of %s: %w", o.of(), err) }
 	o.Deadline = bootclock.Now().Add(life)
-	if err := d.Disarm(ctx, o.Node+o.Marks, o.Owner()); err != nil {
+	if err := d.Disarm(ctx, o.Node+o.Marks, o.Owner); err != nil {
 		return err
 	}
 	o.Schema, o.Engine, o.Hook, o.Cluster = orderSchema, d.Engine, d.Hook, d.Cluster
@@ -362,7 +358,7 @@ func Watch(ctx context.Context, path string, reach Reach, armed io.Writer, log *
 	if over, err := wait(ctx, file, o); err != nil || !over {
 		return err
 	}
-	log.Info("deadline reached", "of", o.of(), "owner", o.Owner().Name())
+	log.Info("deadline reached", "of", o.of(), "owner", o.Owner.Name())
 	// It is tried again: an engine or API server that was restarted answers after a while.
 	what := fmt.Sprintf("the undo of %s to be carried out", o.of())
 	err = await.Until(ctx, what, time.Second, actBound, func(ctx context.Context) (bool, string, error) {
@@ -393,8 +389,7 @@ func prepare(ctx context.Context, o Order, reach Reach, log *slog.Logger) (act f
 				})
 		}
 		return func(ctx context.Context) error {
-			owner := o.Owner()
-			did, err := Unmark(ctx, api, &owner, o.Marks)
+			did, err := Unmark(ctx, api, &o.Owner, o.Marks)
 			log.Info("removed marks", "did", did, "error", err)
 			return err
 		}, err

@@ -253,10 +253,11 @@ func TestReleaseEndsTheDogsOfOthers(t *testing.T) {
 	d, other := watchdogOf(dir), Owner{Run: "r2", Step: 1}
 	must(t, d.Arm(t.Context(), "worker", owner, time.Minute))
 	must(t, d.Arm(t.Context(), "worker", other, time.Minute))
-	dead := Order{Schema: orderSchema, Run: "r1", Step: 9, Engine: "none", Cluster: "c", Node: "worker2", Deadline: 1}
+	dead := Order{Schema: orderSchema, Owner: Owner{Run: "r1", Step: 9}, Engine: "none", Cluster: "c", Node: "worker2",
+		Deadline: 1}
 	_, err := dead.write(dir)
 	must(t, err)
-	elsewhere := Order{Schema: orderSchema, Run: "r1", Step: 7, Cluster: "e", Marks: "nodes", Deadline: 1}
+	elsewhere := Order{Schema: orderSchema, Owner: Owner{Run: "r1", Step: 7}, Cluster: "e", Marks: "nodes", Deadline: 1}
 	kept, err := elsewhere.write(dir)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "by-hand@worker"+orderExt), nil, 0o600))
@@ -339,7 +340,8 @@ func TestOneDogForAnOrder(t *testing.T) {
 // TestTheClusterIsDeletedMeanwhile has nobody to bring back when the time is over.
 func TestTheClusterIsDeletedMeanwhile(t *testing.T) {
 	dir, n := ordersBeside(t, "paused")
-	o := Order{Schema: orderSchema, Run: "r1", Step: 3, Engine: "none", Cluster: "c", Node: "worker", Deadline: 1}
+	o := Order{Schema: orderSchema, Owner: Owner{Run: "r1", Step: 3}, Engine: "none", Cluster: "c", Node: "worker",
+		Deadline: 1}
 	path, err := o.write(dir)
 	must(t, err)
 	opened := 0
@@ -361,12 +363,12 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		file := orderPath("", o.Owner(), o.Node)
+		file := orderPath("", o.Owner, o.Node)
 		if filepath.Base(file) != file {
 			t.Fatalf("%q is somewhere else: %s", data, file)
 		}
 		name, _, _ := strings.Cut(file, "@")
-		if owner, ok := FromName(name); !ok || owner != o.Owner() {
+		if owner, ok := FromName(name); !ok || owner != o.Owner {
 			t.Fatalf("%q: the owner of %s is %v", data, file, owner)
 		}
 	})

@@ -117,7 +117,7 @@ func runArm(ctx context.Context, std stdio, args []string) error {
 	if *life <= 0 {
 		return badArguments("--life is %s, want more than 0s", *life)
 	}
-	record := undo.Record{Run: owner.Run, Step: owner.Step, Deadline: begin.Add(*life)}
+	record := undo.Record{Owner: owner, Deadline: begin.Add(*life)}
 	if err := json.NewDecoder(std.in).Decode(&record.Actions); err != nil {
 		return badArguments("read actions: %w", err)
 	}

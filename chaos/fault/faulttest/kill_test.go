@@ -66,7 +66,7 @@ func (w *world) left(ctx context.Context, b faulttest.Bench) ([]string, error) {
 			return nil, err
 		}
 		for _, r := range armed {
-			out = append(out, n.Name()+": "+r.Owner().Name())
+			out = append(out, n.Name()+": "+r.Owner.Name())
 		}
 	}
 	quotas, err := b.Env.Kube.CoreV1().ResourceQuotas("").List(ctx, metav1.ListOptions{})

@@ -64,7 +64,7 @@ func (m *matrix) leftOn(ctx context.Context, n clusters.Node, run string) ([]str
 	armed, err := undo.Armed(ctx, n, nil)
 	for _, r := range armed {
 		if strings.HasPrefix(r.Run, run) {
-			out = append(out, n.Name()+": armed "+r.Owner().Name())
+			out = append(out, n.Name()+": armed "+r.Owner.Name())
 		}
 	}
 	if err != nil || len(out) > 0 {

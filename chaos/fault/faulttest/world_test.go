@@ -297,7 +297,7 @@ func (w *world) agent(ctx context.Context, m *machine, argv []string, stdin stri
 	switch argv[1] {
 	case "arm":
 		life, err := time.ParseDuration(flagOf(argv, "--life"))
-		record := undo.Record{Run: only.Run, Step: only.Step, Deadline: bootclock.Now().Add(life)}
+		record := undo.Record{Owner: *only, Deadline: bootclock.Now().Add(life)}
 		if err := errors.Join(err, json.Unmarshal([]byte(stdin), &record.Actions)); err != nil {
 			return "", err
 		}

@@ -42,9 +42,14 @@ func (e Env) CarryOut(ctx context.Context, nodes ...clusters.Node) error {
 	if len(nodes) == 0 {
 		nodes = []clusters.Node{e.Node}
 	}
+	return OnEach(nodes, func(n clusters.Node) error { return undo.CarryOut(ctx, n, e.Owner) })
+}
+
+// OnEach calls do for every node and returns all errors.
+func OnEach(nodes []clusters.Node, do func(clusters.Node) error) error {
 	var errs []error
 	for _, n := range nodes {
-		errs = append(errs, undo.CarryOut(ctx, n, e.Owner))
+		errs = append(errs, do(n))
 	}
 	return errors.Join(errs...)
 }

@@ -45,7 +45,7 @@ type Trigger struct {
 	*Stream[TriggerEvent]
 	node   string
 	when   plan.Await
-	volume string
+	Volume string // The handle of the volume that the call is for.
 }
 
 // Trigger makes the node wait for the plan's nth call for the volume and the delay after it, and then run argv. It
@@ -63,7 +63,7 @@ func (a Agent) Trigger(ctx context.Context, when plan.Await, volume string, argv
 		args = append(args, "--delay", when.Delay.String())
 	}
 	args = append(append(args, CSICallsPath, "--"), argv...)
-	t := &Trigger{Stream: start[TriggerEvent](ctx, a, true, args...), node: a.Node.Name(), when: when, volume: volume}
+	t := &Trigger{Stream: start[TriggerEvent](ctx, a, true, args...), node: a.Node.Name(), when: when, Volume: volume}
 	event, err := t.within(ctx, armedBound)
 	if err == nil && !event.Waits {
 		err = fmt.Errorf("it said %+v first", event)
@@ -84,9 +84,6 @@ func (t *Trigger) within(ctx context.Context, bound time.Duration) (TriggerEvent
 	}
 	return event, err
 }
-
-// Volume is the handle of the volume that the call is for.
-func (t *Trigger) Volume() string { return t.volume }
 
 // Wait waits until the command has run and returns when. The bound does not include the plan's delay.
 func (t *Trigger) Wait(ctx context.Context, bound time.Duration) (TriggerEvent, error) {

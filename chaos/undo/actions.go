@@ -39,9 +39,9 @@ func Thaw(all ...probe.Process) Action {
 	return ask(args...)
 }
 
-// Stop returns the command that stops processes with SIGSTOP.
-func Stop(all ...probe.Process) []string {
-	argv := []string{"kill", "-s", "STOP"}
+// Signal returns the command that sends processes a signal, such as "STOP".
+func Signal(name string, all ...probe.Process) []string {
+	argv := []string{"kill", "-s", name}
 	for _, p := range all {
 		argv = append(argv, strconv.Itoa(p.PID))
 	}

@@ -164,11 +164,7 @@ func eachControlNode(ctx context.Context, env fault.Env, do func(clusters.Node) 
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, n := range nodes {
-		errs = append(errs, do(n))
-	}
-	return errors.Join(errs...)
+	return fault.OnEach(nodes, do)
 }
 
 // leadership is the state of a leader's lease.

@@ -2,14 +2,11 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/seatrial/seatrial/chaos/fault"
 	"github.com/seatrial/seatrial/chaos/history"
-	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
@@ -93,12 +90,10 @@ func (k *kill) Inject(ctx context.Context) error {
 	if err := k.note(ctx); err != nil {
 		return err
 	}
-	var errs []error
-	for _, p := range k.old {
-		_, err := clusters.Run(ctx, p.node, "kill", "-s", "KILL", strconv.Itoa(p.PID))
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return fault.OnEach(k.nodes(), func(n clusters.Node) error {
+		_, err := clusters.Run(ctx, n, undo.Signal("KILL", k.on(n)...)...)
+		return err
+	})
 }
 
 func (k *kill) Confirm(ctx context.Context) ([]fault.Fact, error) {
@@ -134,23 +129,11 @@ func (f *freeze) Undo(ctx context.Context) ([]undo.Task, error) {
 	return tasks, nil
 }
 
-func (f *freeze) on(n clusters.Node) []probe.Process {
-	var here []probe.Process
-	for _, p := range f.old {
-		if p.node.Name() == n.Name() {
-			here = append(here, p.Process)
-		}
-	}
-	return here
-}
-
 func (f *freeze) Inject(ctx context.Context) error {
-	var errs []error
-	for _, n := range f.nodes() {
-		_, err := clusters.Run(ctx, n, undo.Stop(f.on(n)...)...)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return fault.OnEach(f.nodes(), func(n clusters.Node) error {
+		_, err := clusters.Run(ctx, n, undo.Signal("STOP", f.on(n)...)...)
+		return err
+	})
 }
 
 // Confirm shows that the processes are stopped, silent, and not doing their work.
@@ -197,11 +180,9 @@ func (s *stop) Undo(ctx context.Context) ([]undo.Task, error) {
 // Without etcd that hangs for 34 s, in which the kubelet does not notice that the manifest is back (k/k pkg/kubelet,
 // HandlePodCleanups).
 func (s *stop) Inject(ctx context.Context) error {
-	var errs []error
-	for _, n := range s.nodes() {
-		errs = append(errs, swap(ctx, n, s.Owner, s.of.manifest(), pausePod))
-	}
-	return errors.Join(errs...)
+	return fault.OnEach(s.nodes(), func(n clusters.Node) error {
+		return swap(ctx, n, s.Owner, s.of.manifest(), pausePod)
+	})
 }
 
 // Confirm shows that no process of it is left and its work is not done.

@@ -167,6 +167,17 @@ func (v *victims) nodes() []clusters.Node {
 	return all
 }
 
+// on returns the recorded processes on a node.
+func (v *victims) on(n clusters.Node) []probe.Process {
+	var here []probe.Process
+	for _, p := range v.old {
+		if p.node.Name() == n.Name() {
+			here = append(here, p.Process)
+		}
+	}
+	return here
+}
+
 const unansweredBound = 25 * time.Second
 
 // unanswered waits until the API server does not answer the harness.

@@ -74,7 +74,7 @@ func (f *containerFreeze) processes(ctx context.Context) ([]probe.Process, error
 // the work: it is stopped too, once the undo names it.
 func (f *containerFreeze) Inject(ctx context.Context) error {
 	for next := f.all; len(next) > 0; {
-		_, failed := clusters.Run(ctx, f.Node, undo.Stop(next...)...)
+		_, failed := clusters.Run(ctx, f.Node, undo.Signal("STOP", next...)...)
 		now, err := f.processes(ctx)
 		if err != nil {
 			return errors.Join(failed, err)

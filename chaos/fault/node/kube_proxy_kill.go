@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"github.com/seatrial/seatrial/chaos/nodeagent"
 	"github.com/seatrial/seatrial/chaos/nodeagent/probe"
 	"github.com/seatrial/seatrial/chaos/plan"
+	"github.com/seatrial/seatrial/chaos/undo"
 	"github.com/seatrial/seatrial/clusters"
 )
 
@@ -91,11 +91,7 @@ func (k *kubeProxyKill) Inject(ctx context.Context) error {
 		return err
 	}
 	k.old = found
-	argv := []string{"kill", "-s", "KILL"}
-	for _, p := range k.old.Processes {
-		argv = append(argv, strconv.Itoa(p.PID))
-	}
-	_, err = clusters.Run(ctx, k.Node, argv...)
+	_, err = clusters.Run(ctx, k.Node, undo.Signal("KILL", k.old.Processes...)...)
 	return err
 }
 
@@ -143,8 +139,7 @@ func (k *kubeProxyKill) again(ctx context.Context) ([]fault.Fact, error) {
 			return nil, fault.NotYet("pid %d is still there", p.PID)
 		}
 		facts = append(facts, k.Saw(begin, "%s pid %d, started at %s, runs in container %.24s", kubeProxy, p.PID,
-			p.Start,
-			now)...)
+			p.Start, now)...)
 	}
 	if len(facts) == 0 {
 		return nil, fault.NotYet("no process of it runs")

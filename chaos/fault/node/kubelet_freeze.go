@@ -58,7 +58,7 @@ func (k *kubeletFreeze) Inject(ctx context.Context) (err error) {
 	if k.witness, err = kubeletWitness(ctx, k.Env); err != nil {
 		return err
 	}
-	_, err = clusters.Run(ctx, k.Node, undo.Stop(k.old)...)
+	_, err = clusters.Run(ctx, k.Node, undo.Signal("STOP", k.old)...)
 	return err
 }
 

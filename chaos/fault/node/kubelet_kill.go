@@ -64,7 +64,7 @@ func (k *kubeletKill) triggered(ctx context.Context) ([]fault.Fact, error) {
 	}
 	k.fired = fault.Seen(history.Between(said.Seen, said.Done),
 		"SIGKILL was sent to the kubelet when %s of volume %s was seen on the node: %s", k.when.RPC,
-		k.trigger.Volume(), said)
+		k.trigger.Volume, said)
 	return k.fired, nil
 }
 

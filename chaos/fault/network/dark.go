@@ -72,8 +72,7 @@ type dark struct {
 }
 
 func newDark(_ darkParams, spec plan.Fault, env fault.Env) (fault.Fault, error) {
-	s := newFiltered(env, filter{})
-	s.rejoins, s.find = true, nodeSides(env, env.Others)
+	s := &filtered{Env: env, rejoins: true, find: nodeSides(env, env.Others)}
 	return &dark{filtered: s, hold: spec.Hold.D()}, nil
 }
 

@@ -54,8 +54,10 @@ type dnsBlock struct {
 type asked struct{ network, address string }
 
 func newDNSBlock(_ struct{}, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-	d := &dnsBlock{filtered: newFiltered(env, filter{packets: packets{Direction: directionOut}, port: dnsPort})}
-	d.pod, d.find = true, d.servers
+	d := &dnsBlock{filtered: &filtered{
+		Env: env, rules: filter{packets: packets{Direction: directionOut}, port: dnsPort}, pod: true,
+	}}
+	d.find = d.servers
 	return d, nil
 }
 
@@ -209,12 +211,8 @@ func (d *dnsBlock) dropped(ctx context.Context) ([]fault.Fact, error) {
 		return nil, err
 	}
 	for _, to := range d.sides.out()[0].targets() {
-		lane := directionOut + "6"
-		if to.Addr().Is4() {
-			lane = directionOut + "4"
-		}
 		silent := d.silentBefore[asked{"udp", to.String()}] && d.silentBefore[asked{"tcp", to.String()}]
-		if t["cut_"+lane] == 0 && !silent {
+		if t["cut_"+directionOut+familyOf(to.Addr())] == 0 && !silent {
 			return nil, fmt.Errorf("no packet to %s was cut: our rules have counted: %s", to, t)
 		}
 	}

@@ -97,15 +97,15 @@ func pings(ctx context.Context, ways []way, v probe.Volley) ([]ping, error) {
 		if err != nil {
 			return nil, err
 		}
-		paths := map[bool]uint64{} // Paths that share a counter, by whether it is IPv4's.
+		paths := map[string]uint64{} // Paths that share a counter, by family.
 		for _, a := range addresses {
-			paths[a.Is4()]++
+			paths[familyOf(a)]++
 		}
 		for i, a := range addresses {
-			v4 := a.Is4()
-			arrived := after[v4] - min(before[v4], after[v4])
-			if paths[v4] > 1 && arrived > 0 { // Split the count evenly, as the requests were sent.
-				arrived = max(arrived/paths[v4], 1)
+			family := familyOf(a)
+			arrived := after[family] - min(before[family], after[family])
+			if paths[family] > 1 && arrived > 0 { // Split the count evenly, as the requests were sent.
+				arrived = max(arrived/paths[family], 1)
 			}
 			all = append(all, ping{echoResult: answers[i], direction: w.direction, arrived: int(min(arrived, 1<<30))})
 		}
@@ -113,8 +113,8 @@ func pings(ctx context.Context, ways []way, v probe.Volley) ([]ping, error) {
 	return all, nil
 }
 
-// readEchoes returns the number of echo requests that an end has received, by whether they are IPv4.
-func readEchoes(ctx context.Context, e end) (map[bool]uint64, error) {
+// readEchoes returns the number of echo requests that an end has received, by family.
+func readEchoes(ctx context.Context, e end) (map[string]uint64, error) {
 	pid := "1"
 	if e.pid > 0 {
 		pid = strconv.Itoa(e.pid)
@@ -123,25 +123,25 @@ func readEchoes(ctx context.Context, e end) (map[bool]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count echo requests at %s: %w", e.name, err)
 	}
-	found := map[bool]string{}
+	found := map[string]string{}
 	var names []string
 	for line := range strings.Lines(out) { // Kernel Documentation/networking/snmp_counter.rst.
 		switch word := strings.Fields(line); {
 		case len(word) == 2 && word[0] == "Icmp6InEchos":
-			found[false] = word[1]
+			found["6"] = word[1]
 		case len(word) > 1 && word[0] == "Icmp:" && names == nil:
 			names = word // The line with the values follows.
 		case len(word) > 1 && word[0] == "Icmp:" && len(word) == len(names):
 			if i := slices.Index(names, "InEchos"); i > 0 {
-				found[true] = word[i]
+				found["4"] = word[i]
 			}
 		}
 	}
-	echoes := map[bool]uint64{}
-	for _, v4 := range []bool{true, false} {
-		if echoes[v4], err = strconv.ParseUint(found[v4], 10, 64); err != nil {
-			return nil, fmt.Errorf("count echo requests at %s: counter of %s is %q in %.80q: %w", e.name,
-				familyName(v4), found[v4], out, err)
+	echoes := map[string]uint64{}
+	for _, family := range families() {
+		if echoes[family], err = strconv.ParseUint(found[family], 10, 64); err != nil {
+			return nil, fmt.Errorf("count echo requests at %s: counter of IPv%s is %q in %.80q: %w", e.name,
+				family, found[family], out, err)
 		}
 	}
 	return echoes, nil

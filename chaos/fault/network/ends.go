@@ -245,8 +245,18 @@ type way struct {
 }
 
 // in reports whether the way can be probed in a family.
-func (w way) in(v4 bool) bool {
-	return slices.ContainsFunc(w.addresses(), func(a netip.Addr) bool { return a.Is4() == v4 })
+func (w way) in(family string) bool {
+	return slices.ContainsFunc(w.addresses(), func(a netip.Addr) bool { return familyOf(a) == family })
+}
+
+// families are those of addresses, as names of counters end with them.
+func families() []string { return []string{"4", "6"} }
+
+func familyOf(a netip.Addr) string {
+	if a.Is4() {
+		return "4"
+	}
+	return "6"
 }
 
 // addresses returns the addresses of the far end in families that the near end has.

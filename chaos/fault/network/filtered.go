@@ -40,8 +40,6 @@ type filtered struct {
 	podUnproven string       // Why the fault of a node cannot be shown from within its pod.
 }
 
-func newFiltered(env fault.Env, rules filter) *filtered { return &filtered{Env: env, rules: rules} }
-
 // Undo deletes the owner's table on the victim's node.
 func (s *filtered) Undo(context.Context) ([]undo.Task, error) {
 	return s.Here(undo.DeleteTable(s.Owner)), nil
@@ -119,7 +117,7 @@ func (s *filtered) open(ctx context.Context) ([]fault.Fact, error) {
 	if err := s.locate(ctx); err != nil {
 		return nil, err
 	}
-	ways := append(s.sides.ways(), s.sides.beside...)
+	ways := s.all()
 	for i := range ways {
 		ways[i].direction = "" // Expect it to be open.
 	}

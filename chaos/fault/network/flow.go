@@ -43,31 +43,29 @@ func flowsDead(ctx context.Context, flows []*flow, bound time.Duration, resets b
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("bytes are still acknowledged after %s", bound))
 	defer cancel()
 	for _, f := range flows {
-		fact, err := f.dead(ctx, resets)
+		seen, err := f.dead(ctx, resets)
 		if err != nil {
 			return facts, err
 		}
-		facts = append(facts, fact)
+		facts = append(facts, seen...)
 	}
 	return facts, nil
 }
 
 // dead waits until the flow is dead, or reset if resets are sent.
-func (f *flow) dead(ctx context.Context, resets bool) (fault.Fact, error) {
+func (f *flow) dead(ctx context.Context, resets bool) ([]fault.Fact, error) {
 	r, err := f.Next(ctx)
 	switch {
 	case err != nil:
-		return fault.Fact{}, fmt.Errorf("wait for the established flow %s to go dead: %w", f.path, err)
+		return nil, fmt.Errorf("wait for the established flow %s to go dead: %w", f.path, err)
 	case resets && r.State == probe.FlowClosed && r.Reset:
-		return fault.Fact{Span: history.At(r.At),
-			Sentence: fmt.Sprintf("the established flow %s was reset", f.path)}, nil
+		return fault.Seen(history.At(r.At), "the established flow %s was reset", f.path), nil
 	case r.State != probe.FlowDead:
-		return fault.Fact{}, fmt.Errorf("the established flow %s did not go dead: it is %s: %s",
-			f.path, r.State, r.Error)
+		return nil, fmt.Errorf("the established flow %s did not go dead: it is %s: %s", f.path, r.State, r.Error)
 	}
-	return fault.Fact{Span: history.Between(r.LastAck, r.At), Sentence: fmt.Sprintf(
+	return fault.Seen(history.Between(r.LastAck, r.At),
 		"the established flow %s went dead: %d bytes unacknowledged for %s", f.path, r.Pending,
-		r.At.Sub(r.LastAck).Round(100*time.Millisecond))}, nil
+		r.At.Sub(r.LastAck).Round(100*time.Millisecond)), nil
 }
 
 // errStillOpen ends a watch in which the flow's state did not change.
@@ -86,8 +84,8 @@ func flowsLive(ctx context.Context, flows []*flow, now func() history.Time) (fac
 		case !errors.Is(err, errStillOpen):
 			return facts, fmt.Errorf("watch the established flow %s: %w", f.path, err)
 		}
-		facts = append(facts, fault.Fact{Span: history.Between(begin, now()),
-			Sentence: fmt.Sprintf("the established flow %s goes on", f.path)})
+		facts = append(facts,
+			fault.Seen(history.Between(begin, now()), "the established flow %s goes on", f.path)...)
 	}
 	return facts, nil
 }

@@ -34,8 +34,7 @@ func newIsolate(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault, erro
 		return nil, fmt.Errorf("isolate node %q: %s and %s are both on it; choose another peer, or use pod-partition",
 			env.Node.Name(), env.Pod, env.Peer)
 	}
-	s := newFiltered(env, filter{packets: p.packets})
-	s.rejoins = true
+	s := &filtered{Env: env, rules: filter{packets: p.packets}, rejoins: true}
 	s.find = func(ctx context.Context) (sides, error) {
 		found, err := between(ctx, env, []clusters.Node{env.PeerNode})
 		if err != nil {

@@ -65,9 +65,10 @@ type loss struct {
 }
 
 func newLoss(p lossParams, _ plan.Fault, env fault.Env) (fault.Fault, error) {
-	s := newFiltered(env, filter{packets: packets{Direction: p.Direction}, percent: p.Percent})
-	s.rejoins, s.find = true, nodeSides(env, env.Others)
-	return &loss{s}, nil
+	return &loss{&filtered{
+		Env: env, rules: filter{packets: packets{Direction: p.Direction}, percent: p.Percent}, rejoins: true,
+		find: nodeSides(env, env.Others),
+	}}, nil
 }
 
 // Inject checks that every way is open, also one of the victim's pod, then drops a share of the packets.
@@ -114,9 +115,16 @@ func (l *loss) ofPod(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
+	samples := l.sampleEchoes(heard)
+	for i := range samples {
+		samples[i].what = l.Pod + ": " + samples[i].what
+	}
+	return l.compare(begin, samples)
+}
+
+func (l *loss) compare(begin history.Time, samples []sample) ([]fault.Fact, error) {
 	var all []observation
-	for _, s := range l.sampleEchoes(heard) {
-		s.what = l.Pod + ": " + s.what
+	for _, s := range samples {
 		all = append(all, s.observation(history.Between(begin, l.Clock())))
 	}
 	return observed(all)
@@ -137,11 +145,7 @@ func (l *loss) Held(ctx context.Context) ([]fault.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []observation
-	for _, s := range append(l.sampleEchoes(heard), l.sampleRules(after.since(before))...) {
-		all = append(all, s.observation(history.Between(begin, l.Clock())))
-	}
-	facts, err := observed(all)
+	facts, err := l.compare(begin, append(l.sampleEchoes(heard), l.sampleRules(after.since(before))...))
 	if err != nil {
 		return facts, fmt.Errorf("the lost share differs from the planned one: %w", err)
 	}
@@ -164,11 +168,11 @@ func (l *loss) planned(direction string) int {
 // sampleEchoes takes outbound loss from the requests that arrived, and inbound loss from the replies to those.
 func (l *loss) sampleEchoes(heard []ping) []sample {
 	var all []sample
-	for _, v4 := range []bool{true, false} {
-		out := sample{what: "echo requests out, " + familyName(v4), planned: l.planned(directionOut)}
-		in := sample{what: "their answers in, " + familyName(v4), planned: l.planned(directionIn)}
+	for _, family := range families() {
+		out := sample{what: "echo requests out, IPv" + family, planned: l.planned(directionOut)}
+		in := sample{what: "their answers in, IPv" + family, planned: l.planned(directionIn)}
 		for _, p := range heard {
-			if p.path.to.Addr().Is4() != v4 {
+			if familyOf(p.path.to.Addr()) != family {
 				continue
 			}
 			sent, arrived, answered := uint64(p.Sent), uint64(min(p.arrived, p.Sent)), uint64(p.Answered)
@@ -186,25 +190,17 @@ func (l *loss) sampleEchoes(heard []ping) []sample {
 // another there may be few packets, or none.
 func (l *loss) sampleRules(t counters) []sample {
 	var all []sample
-	for _, v4 := range []bool{true, false} {
-		if !slices.ContainsFunc(l.outward(), func(w way) bool { return w.in(v4) }) {
+	for _, family := range families() {
+		if !slices.ContainsFunc(l.outward(), func(w way) bool { return w.in(family) }) {
 			continue
 		}
-		family := map[bool]string{true: "4", false: "6"}[v4]
 		for _, direction := range []string{directionOut, directionIn} {
 			lost, went := t["cut_"+direction+family], t["went_"+direction+family]
-			all = append(all, sample{what: fmt.Sprintf("our rules, %sbound, %s", direction, familyName(v4)),
+			all = append(all, sample{what: fmt.Sprintf("our rules, %sbound, IPv%s", direction, family),
 				lost: lost, of: lost + went, planned: l.planned(direction)})
 		}
 	}
 	return all
-}
-
-func familyName(v4 bool) string {
-	if v4 {
-		return "IPv4"
-	}
-	return "IPv6"
 }
 
 // ConfirmHealed shows that the table is gone, no packet is lost, and the node is back.

@@ -266,11 +266,10 @@ func (s *space) end(port uint16) end {
 func (l lab) filtered(t testing.TB, rules filter, pod bool) *filtered {
 	t.Helper()
 	spec := plan.Fault{Hold: plan.Duration(time.Second)}
-	s := newFiltered(fault.Env{
+	s := &filtered{rules: rules, pod: pod, Env: fault.Env{
 		Node: l.node, Clock: bootclock.Now, Owner: undo.Owner{Run: "test-1", Step: 3}, Life: fault.Life(spec),
 		Kube: fake.NewClientset(), // Without the pod: the fault is shown on the node's ways alone.
-	}, rules)
-	s.pod = pod
+	}}
 	s.find = func(context.Context) (sides, error) {
 		node, far := l.node.end(10250), l.far.end(6443)
 		if !pod {

@@ -64,8 +64,8 @@ func newPartition(p partitionParams, _ plan.Fault, env fault.Env) (fault.Fault, 
 	if env.Node.Role() == clusters.RoleControlPlane {
 		return nil, fmt.Errorf("node %q is of the control plane: it cannot be cut off from it", env.Node.Name())
 	}
-	s := newFiltered(env, filter{packets: p.packets})
-	s.families, s.rejoins, s.find = p.Families, true, func(ctx context.Context) (sides, error) {
+	s := &filtered{Env: env, families: p.Families, rules: filter{packets: p.packets}, rejoins: true}
+	s.find = func(ctx context.Context) (sides, error) {
 		found, err := between(ctx, env, nil)
 		if err != nil {
 			return found, err

@@ -32,8 +32,7 @@ func newPodPartition(p betweenParams, _ plan.Fault, env fault.Env) (fault.Fault,
 	if env.Peer == "" || env.Peer == env.Pod {
 		return nil, fmt.Errorf("partition pod %q: the plan names no peer", env.Pod)
 	}
-	s := newFiltered(env, filter{packets: p.packets})
-	s.pod = true
+	s := &filtered{Env: env, rules: filter{packets: p.packets}, pod: true}
 	s.find = func(ctx context.Context) (sides, error) {
 		mine, err := victimEnd(ctx, env)
 		if err != nil {

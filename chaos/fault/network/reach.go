@@ -49,20 +49,20 @@ type attempts struct {
 
 // observation returns a sentence such as "TCP worker -> 172.18.0.2:6443 connects (3 of 3 probes)".
 func (t attempts) observation() observation {
-	var came string
+	came, n := reach("connects at times"), t.connected
 	switch {
 	case t.refused == t.tried:
-		came = fmt.Sprintf("is refused (%d of %d probes)", t.refused, t.tried)
-	case t.connected == 0 || t.connected == t.tried:
-		came = fmt.Sprintf("%s (%d of %d probes)", map[bool]reach{true: silent, false: connects}[t.connected == 0],
-			t.connected, t.tried)
-	default:
-		came = fmt.Sprintf("connects at times (%d of %d probes)", t.connected, t.tried)
+		came, n = refused, t.refused
+	case t.connected == 0:
+		came = silent
+	case t.connected == t.tried:
+		came = connects
 	}
 	ok := map[reach]bool{
 		connects: t.connected == t.tried, refused: t.refused == t.tried, silent: t.connected == 0,
 	}[t.want]
-	return observation{fault.Fact{Span: t.span, Sentence: fmt.Sprintf("%s %s", t.path, came)}, ok}
+	sentence := fmt.Sprintf("%s %s (%d of %d probes)", t.path, came, n, t.tried)
+	return observation{fault.Fact{Span: t.span, Sentence: sentence}, ok}
 }
 
 // probeTimeout covers a second SYN, sent after 1 s: one lost packet is not a cut.

@@ -149,8 +149,9 @@ func ruleset(table string, s filter, life time.Duration) string {
 	}
 	if s.Flows == flowsEstablished {
 		for _, direction := range []string{directionIn, directionOut} {
-			writeYoung(&b, direction, "4", life)
-			writeYoung(&b, direction, "6", life)
+			for _, family := range families() {
+				writeYoung(&b, direction, family, life)
+			}
 		}
 	}
 	for _, c := range s.chains() {
@@ -160,7 +161,7 @@ func ruleset(table string, s filter, life time.Duration) string {
 			b.WriteString("\t\t" + rule + "\n")
 		}
 		for _, direction := range c.lanes {
-			for _, family := range []string{"4", "6"} {
+			for _, family := range families() {
 				for _, rule := range s.rules(direction, family) {
 					b.WriteString("\t\t" + rule + "\n")
 				}
@@ -269,7 +270,7 @@ func counterNames() []string {
 	var names []string
 	for _, what := range []string{"cut", "went"} {
 		for _, direction := range []string{directionIn, directionOut} {
-			for _, family := range []string{"4", "6"} {
+			for _, family := range families() {
 				names = append(names, what+"_"+direction+family)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -231,11 +230,7 @@ func (e engine) self(ctx context.Context) (container, bool) {
 
 // notThere reports whether the engine failed because a container does not exist.
 func notThere(err error) bool {
-	var e *engineError
-	if !errors.As(err, &e) {
-		return false
-	}
-	text := strings.ToLower(e.stderr)
+	text := strings.ToLower(errStderr(err))
 	return strings.Contains(text, "no such") || strings.Contains(text, "no container")
 }
 

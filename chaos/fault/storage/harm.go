@@ -200,15 +200,12 @@ func usableAgain(env fault.Env) fault.Show {
 		if len(volumes) == 0 {
 			return env.Saw(begin, "no volume of pod %s is on the node", env.Pod), nil
 		}
-		reports, err := look(ctx, env, names(volumes)...)
+		reports, err := usable(ctx, env, names(volumes)...)
 		if err != nil {
 			return nil, err
 		}
 		var facts []fault.Fact
 		for _, r := range reports {
-			if why := usable(r); why != "" {
-				return nil, fault.NotYet("%s", why)
-			}
 			write, _ := tried(r, volfault.AccessWrite)
 			facts = append(facts, env.Saw(begin, "volume %s can be read and written: %s", r.PV, write)...)
 		}
@@ -259,15 +256,21 @@ func tried(r volfault.Report, op string) (volfault.Access, bool) {
 	return volfault.Access{}, false
 }
 
-// usable returns why the victim cannot read and write a volume, or "" if it can.
-func usable(r volfault.Report) string {
-	if !r.Mounted {
-		return fmt.Sprintf("volume %s is not mounted", r.PV)
+// usable is look for volumes that are mounted and that the victim can read and write.
+func usable(ctx context.Context, env fault.Env, pvs ...string) ([]volfault.Report, error) {
+	reports, err := look(ctx, env, pvs...)
+	if err != nil {
+		return nil, err
 	}
-	for _, op := range []string{volfault.AccessRead, volfault.AccessWrite} {
-		if t, ok := tried(r, op); !ok || t.Error != "" {
-			return fmt.Sprintf("volume %s: %s", r.PV, t)
+	for _, r := range reports {
+		if !r.Mounted {
+			return nil, fault.NotYet("volume %s is not mounted", r.PV)
+		}
+		for _, op := range []string{volfault.AccessRead, volfault.AccessWrite} {
+			if t, ok := tried(r, op); !ok || t.Error != "" {
+				return nil, fault.NotYet("volume %s: %s", r.PV, t)
+			}
 		}
 	}
-	return ""
+	return reports, nil
 }

@@ -120,14 +120,11 @@ func (p *powerLoss) shown(ctx context.Context) ([]fault.Fact, error) {
 	return fault.Until(ctx, "the volumes to be mounted again", bootedPoll, bootBound,
 		func(ctx context.Context) (facts []fault.Fact, err error) {
 			begin := p.Clock()
-			reports, err := look(ctx, p.Env, names(p.volumes)...)
+			reports, err := usable(ctx, p.Env, names(p.volumes)...)
 			if err != nil {
 				return nil, err
 			}
 			for _, r := range reports {
-				if why := usable(r); why != "" {
-					return nil, fault.NotYet("%s", why)
-				}
 				switch {
 				case r.Synced != volfault.Whole:
 					return nil, await.Stop(fmt.Errorf("volume %q has lost what was synced: the file is %s", r.PV,
@@ -173,14 +170,11 @@ func (p *powerLoss) back(ctx context.Context) ([]fault.Fact, error) {
 			if _, err := onVolumes[[]volfault.Report](ctx, p.Env, "mend", pvs...); err != nil {
 				return nil, err
 			}
-			reports, err := look(ctx, p.Env, pvs...)
+			reports, err := usable(ctx, p.Env, pvs...)
 			if err != nil {
 				return nil, err
 			}
 			for _, r := range reports {
-				if why := usable(r); why != "" {
-					return nil, fault.NotYet("%s", why)
-				}
 				if r.Synced != volfault.Missing || r.Unsynced != volfault.Missing {
 					return nil, fault.NotYet("volume %q still has a file of ours", r.PV)
 				}

@@ -48,16 +48,13 @@ func (b *builder) named(ctx context.Context) (Image, error) {
 // pull pulls an image, as long as there is progress, and passes on what the engine says of it.
 func (b *builder) pull(ctx context.Context, ref string) error {
 	fmt.Fprintf(b.opts.Progress, "pull the published node image %s\n", ref)
-	patient, heard, stop := registry.Patience(ctx, layer)
-	defer stop()
-	said := writerFunc(func(p []byte) (int, error) {
-		heard()
-		return b.opts.Progress.Write(p)
+	err := registry.Patiently(ctx, layer, func(ctx context.Context, heard func()) error {
+		said := writerFunc(func(p []byte) (int, error) {
+			heard()
+			return b.opts.Progress.Write(p)
+		})
+		return b.run.Run(ctx, proc.Command{Args: []string{b.opts.Engine, "pull", ref}, Stdout: said, Stderr: said})
 	})
-	err := b.run.Run(patient, proc.Command{Args: []string{b.opts.Engine, "pull", ref}, Stdout: said, Stderr: said})
-	if cause := context.Cause(patient); err != nil && cause != nil {
-		err = cause
-	}
 	if err != nil {
 		return fmt.Errorf("pull %s: %w", ref, err)
 	}

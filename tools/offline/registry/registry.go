@@ -22,21 +22,23 @@ const (
 	later = 2 * time.Minute
 )
 
-// Patience returns a context that ends when nothing has come for 20 s, or later for a certain time; heard says that
-// something came.
-func Patience(ctx context.Context, later time.Duration) (patient context.Context, heard, stop func()) {
-	patient, cancel := context.WithCancelCause(ctx)
+// Patiently calls do with a context that ends when nothing has come for 20 s, or later for a certain time; heard says
+// that something came.
+func Patiently(ctx context.Context, later time.Duration, do func(_ context.Context, heard func()) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	begin := time.AfterFunc(first, func() { cancel(fmt.Errorf("nothing came within %s", first)) })
+	defer begin.Stop()
 	silent := time.AfterFunc(first+later, func() { cancel(fmt.Errorf("no progress for %s", later)) })
-	heard = func() {
+	defer silent.Stop()
+	err := do(ctx, func() {
 		begin.Stop()
 		silent.Reset(later)
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
 	}
-	return patient, heard, func() {
-		begin.Stop()
-		silent.Stop()
-		cancel(nil)
-	}
+	return err
 }
 
 // Use finds the image that ref names, for this machine's architecture, and calls use with it and with its name by
@@ -47,13 +49,10 @@ func Use(ctx context.Context, ref string, progress io.Writer, use func(digest st
 		return fmt.Errorf("pull an image: %w", err)
 	}
 	fmt.Fprintf(progress, "pull %s\n", named.Name())
-	patient, heard, stop := Patience(ctx, later)
-	defer stop()
-	p := &pull{heard: heard, out: progress, name: named.Name()}
-	err = p.use(patient, named, use)
-	if cause := context.Cause(patient); err != nil && cause != nil {
-		err = cause
-	}
+	err = Patiently(ctx, later, func(ctx context.Context, heard func()) error {
+		p := &pull{heard: heard, out: progress, name: named.Name()}
+		return p.use(ctx, named, use)
+	})
 	if err != nil {
 		return fmt.Errorf("pull %s: %w", named.Name(), err)
 	}

@@ -1,6 +1,7 @@
 package existing
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -128,10 +129,7 @@ func (c *Cluster) listNodes(ctx context.Context) error {
 		c.nodes[i].saw(object)
 	}
 	slices.SortFunc(c.nodes, func(a, b *node) int {
-		if a.role != b.role {
-			return strings.Compare(string(a.role), string(b.role)) // "control-plane" is before "worker".
-		}
-		return strings.Compare(a.name, b.name)
+		return cmp.Or(cmp.Compare(a.role, b.role), cmp.Compare(a.name, b.name)) // "control-plane" is before "worker".
 	})
 	return nil
 }

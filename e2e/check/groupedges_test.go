@@ -68,6 +68,19 @@ func TestSplitBrainOfBusyClients(t *testing.T) {
 	expect(t, result(t, h, "one-writer"), check.Fail, "Two instances acknowledged at once")
 }
 
+// Only a transfer was acknowledged beside the primary.
+func TestSplitBrainByATransfer(t *testing.T) {
+	h := acknowledgedBy(plan.TopologyAsync, []acked{
+		{1, 15, 15.1, "mysql-0"}, {2, 16, 16.1, "mysql-1"}, {1, 17, 17.1, "mysql-0"},
+	})
+	h.Events = editAll(func(e *history.Event) bool { return e.Op != nil && e.Op.Client == 2 },
+		func(e *history.Event) {
+			e.Op.F, e.Op.Txn = history.OpTxn, &history.Txn{Level: "READ COMMITTED", On: history.OnAccounts,
+				Ops: []history.Access{{Write: true, Value: -1}, {Key: 1, Write: true, Value: 1}}}
+		})(h.Events)
+	expect(t, result(t, h, "one-writer"), check.Fail, "mysql-0 at +15.100 s, mysql-1 at +16.100 s, and mysql-0 again")
+}
+
 // mysql-0 is made the primary again while an insert is under way, which then finds it.
 func TestReopenedWhileAnInsertIsUnderWay(t *testing.T) {
 	h := acknowledgedBy(plan.TopologySemiSync, []acked{

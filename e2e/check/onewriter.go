@@ -43,16 +43,20 @@ func judgeOneWriter(r *ruling) {
 		span history.Span // From when it was sent to when it was answered.
 		id   int64
 	}
-	var acks []ack
+	var acks, inserts []ack // What counts as evidence is the inserts, which every trial of a group has.
 	for _, op := range r.world.Operations() {
 		e := op.Answer
-		if e == nil || op.Sent == nil || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK || e.Op.By == "" {
+		if e == nil || op.Sent == nil || !isWrite(e.Op) || e.Op.Stage != history.StageOK || e.Op.By == "" {
 			continue
 		}
 		acks = append(acks, ack{e.Op.By, history.Between(op.Sent.Span.NotBefore, e.Span.NotAfter), e.ID})
+		if e.Op.F == history.OpInsert {
+			inserts = append(inserts, acks[len(acks)-1])
+		}
 	}
-	r.evidence = len(acks)
+	r.evidence = len(inserts)
 	slices.SortFunc(acks, func(a, b ack) int { return cmp.Compare(a.span.NotAfter, b.span.NotAfter) })
+	slices.SortFunc(inserts, func(a, b ack) int { return cmp.Compare(a.span.NotAfter, b.span.NotAfter) })
 	by := map[string][]ack{} // The acknowledgements of each, in the order of answers.
 	for _, a := range acks {
 		by[a.by] = append(by[a.by], a)
@@ -99,8 +103,8 @@ func judgeOneWriter(r *ruling) {
 		}
 	}
 	changes := 0
-	for i := 1; i < len(acks); i++ {
-		before, now := acks[i-1], acks[i]
+	for i := 1; i < len(inserts); i++ {
+		before, now := inserts[i-1], inserts[i]
 		if before.by == now.by {
 			continue
 		}

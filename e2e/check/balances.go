@@ -144,9 +144,14 @@ func (r *ruling) ended(last txn, found, made holdings, open []txn) {
 	if explained(made, open) {
 		return
 	}
-	if topology == plan.TopologySemiSync && r.fellBack() {
+	switch semiSync := topology == plan.TopologySemiSync; {
+	case semiSync && r.fellBack():
 		r.unknown("the accounts of %s lack acknowledged transfers, and semi-synchronous replication had fallen back",
 			last.by())
+		return
+	case semiSync && r.unwatched():
+		r.unknown("the accounts of %s lack acknowledged transfers, and whether each commit of a primary that was "+
+			"replaced had waited for replicas was not seen", last.by())
 		return
 	}
 	unsure := ""

@@ -112,14 +112,17 @@ func TestIsolation(t *testing.T) {
 // TestGroupIsolation is about a group: a replaced writer may answer from its past, the final readers may not.
 func TestGroupIsolation(t *testing.T) {
 	read := func(client int, number int64, elements int) func([]history.Event) []history.Event {
-		return edit(func(e *history.Event) bool {
-			return e.Op != nil && e.Op.Client == client && e.Op.Number == number && e.Op.Stage == history.StageOK
+		return editAll(func(e *history.Event) bool {
+			return e.Op != nil && e.Op.Client == client && (e.Op.Number == number || client == history.Auditor) &&
+				e.Op.Stage == history.StageOK
 		}, func(e *history.Event) {
 			txn := *e.Op.Txn
 			txn.Ops = []history.Access{{Key: 1, Read: txn.Ops[0].Read[:elements]}}
 			e.Op.Txn = &txn
 		})
 	}
+	pods := []string{"mysql-0", "mysql-1", "mysql-2"}
+	shorter := executed("mysql", "-e", "SET GLOBAL rpl_semi_sync_source_timeout = 100")
 	early := func(events []history.Event) []history.Event {
 		return append(events, history.Event{ID: events[len(events)-1].ID + 1, Kind: history.KindMember,
 			Source: "workload/ledger", Span: history.At(historytest.At(14)),
@@ -131,7 +134,7 @@ func TestGroupIsolation(t *testing.T) {
 		semiSync       bool
 		want           check.Verdict
 		says           string
-		acts           string // Of the promoter before: o opens mysql-0, p promotes another.
+		acts           string // Of the promoter before: o opens mysql-0, P promotes it, p another.
 	}{
 		{"sound", plan.TopologySemiSync, nil, true, check.Pass, "", "o"},
 		{"a primary began again", plan.TopologySemiSync, nil, true, check.Pass, "", "oo"},
@@ -140,11 +143,19 @@ func TestGroupIsolation(t *testing.T) {
 		{"a read from the past", plan.TopologyGroup, then(read(2, 60, 9), read(0, 1, 59)), true,
 			check.Pass, "", ""},
 		{"the past of the final reader", plan.TopologyGroup, read(0, 1, 58), true, check.Fail,
-			"the final reader of mysql-2 read key 1 without 60", ""},
+			"the final reader of mysql-0 read key 1 without 60", ""},
+		{"an instance that was not read", plan.TopologyGroup, drop(func(e *history.Event) bool {
+			return e.Op != nil && e.Op.Client == history.Auditor && e.Op.By == "mysql-1"
+		}), true, check.Unknown, "the lists of mysql-1 were not read in the end", ""},
 		{"a fall back", plan.TopologySemiSync, read(0, 1, 58), false, check.Unknown, "had fallen back", ""},
 		{"a row that others saw is lost", plan.TopologySemiSync, read(0, 1, 58), true, check.Fail, "without 60", "o"},
 		{"they saw what no replica had", plan.TopologySemiSync, then(read(0, 1, 58), early), true, check.Unknown,
 			"with AFTER_COMMIT others see what a failover loses", "op"},
+		{"a shorter wait, and a primary that is gone", plan.TopologySemiSync, then(shorter, read(0, 1, 58)), true,
+			check.Unknown, "had waited for replicas was not seen", "Pop"},
+		{"a shorter wait, and all is there", plan.TopologySemiSync, shorter, true, check.Pass, "", "Pop"},
+		{"a shorter wait, and nobody replaced it", plan.TopologySemiSync, then(shorter, read(0, 1, 58)), true,
+			check.Fail, "without 60", "Po"},
 		{"they did, and nobody replaced it", plan.TopologySemiSync, then(read(0, 1, 58), early), true, check.Fail,
 			"without 60", "o"},
 	} {
@@ -158,9 +169,13 @@ func TestGroupIsolation(t *testing.T) {
 					p.Steps = slices.DeleteFunc(p.Steps, func(s plan.Step) bool { return s.Do == plan.ActionScale })
 					plan.Number(p.Steps)
 					e.Plan, _ = json.Marshal(p)
-				case e.Op != nil && e.Op.F == history.OpTxn && e.Op.Instance != "mysql-1":
+				case e.Op == nil || e.Op.F != history.OpTxn:
+				case e.Op.Client == history.Auditor:
+					e.Op.Number = int64(slices.Index(pods, e.Op.Instance) + 1)
+					e.Op.Instance, e.Op.By = "mysql", e.Op.Instance
+				case e.Op.Instance != "mysql-1":
 					continue
-				case e.Op != nil && e.Op.F == history.OpTxn:
+				default:
 					e.Op.Instance, e.Op.By = "mysql", "mysql-2"
 				}
 				events = append(events, e)
@@ -170,14 +185,20 @@ func TestGroupIsolation(t *testing.T) {
 			}
 			for _, act := range m.acts {
 				p := history.Promotion{Act: history.ActOpen, Instance: "mysql-0"}
-				if act == 'p' {
+				switch act {
+				case 'P':
+					p.Act = history.ActPromote
+				case 'p':
 					p = history.Promotion{Act: history.ActPromote, Instance: "mysql-1"}
 				}
 				events = append(events, history.Event{ID: events[len(events)-1].ID + 1, Kind: history.KindPromotion,
 					Source: "workload/ledger", Span: history.At(historytest.At(15)), Promotion: &p})
 			}
-			for i, member := range []history.Member{{Instance: "mysql-0", Writable: true, SemiSync: m.semiSync},
-				{Instance: "mysql-2", Label: history.FinalRead, Executed: "a:1-9"}} {
+			members := []history.Member{{Instance: "mysql-0", Writable: true, SemiSync: m.semiSync}}
+			for _, pod := range pods {
+				members = append(members, history.Member{Instance: pod, Label: history.FinalRead, Executed: "a:1-9"})
+			}
+			for i, member := range members {
 				events = append(events, history.Event{ID: events[len(events)-1].ID + 1, Kind: history.KindMember,
 					Source: "workload/ledger", Span: history.At(historytest.At(20 + float64(i))), Member: &member})
 			}

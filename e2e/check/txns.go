@@ -114,6 +114,35 @@ func (r *ruling) fellBack() bool {
 	})
 }
 
+// unwatched reports whether a step may have changed how long a commit waits for a replica, and a primary that was
+// replaced did not say later, without having begun again, how many of its commits had not waited.
+func (r *ruling) unwatched() bool {
+	primary, before := "", (*history.Event)(nil) // Who it is, and what it said last.
+	return r.configured() && slices.ContainsFunc(r.world.Of(history.KindMember, history.KindPromotion),
+		func(e *history.Event) bool {
+			if m := e.Member; m != nil {
+				if m.Instance == primary && m.Error == "" {
+					before = e
+				}
+				return false
+			}
+			if e.Promotion.Act != history.ActPromote || e.Promotion.Error != "" {
+				return false
+			}
+			was, last := primary, before
+			primary, before = e.Promotion.Instance, nil
+			return was != "" && was != primary && (last == nil || !r.saidAfter(was, last.Span, e.Span))
+		})
+}
+
+// saidAfter reports whether an instance was asked after a time and answered, by a process that was there before.
+func (r *ruling) saidAfter(instance string, before, after history.Span) bool {
+	return slices.ContainsFunc(r.world.Of(history.KindMember), func(e *history.Event) bool {
+		return e.Member.Instance == instance && e.Member.Label == "" && e.Member.Error == "" &&
+			after.CertainlyBefore(e.Span) && r.ranOn(instance, history.Between(before.NotBefore, e.Span.NotAfter))
+	})
+}
+
 // reopened reports whether a primary began again and was replaced later: what was in its log came back without a
 // replica, and others may have read it.
 func (r *ruling) reopened() bool {

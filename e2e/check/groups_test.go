@@ -271,6 +271,9 @@ func TestGroups(t *testing.T) {
 		}), fail, "mysql-2 has other rows in table ledger than mysql-1"},
 		{"a table without a checksum", semi, "in-sync", drop(sum("mysql-2")), unknown, "no checksum was taken"},
 		{"the writer's tables without any", semi, "in-sync", drop(sum("mysql-1")), unknown, "mysql-1, the writer"},
+		{"quiet tables alone", semi, "in-sync", editAll(func(e *history.Event) bool {
+			return e.Kind == history.KindChecksum
+		}, func(e *history.Event) { e.Checksum.Quiet = true }), unknown, "a table that clients write to"},
 	} {
 		t.Run(m.check+"/"+strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			events := failover(m.topology)

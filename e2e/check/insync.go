@@ -47,8 +47,12 @@ func judgeInSync(r *ruling) {
 	}
 	slices.Sort(tables)
 	tables = slices.Compact(tables)
-	if len(own) == 0 {
+	written := func(name string) bool { return !own[name].Checksum.Quiet }
+	switch {
+	case len(own) == 0:
 		r.unknown("no checksum of the tables of %s, the writer, was taken in the end", g.writer)
+	case !slices.ContainsFunc(keys(own), written):
+		r.unknown("no checksum of a table that clients write to was taken of %s, the writer, in the end", g.writer)
 	}
 	for _, name := range keys(g.has) {
 		if name == g.writer {

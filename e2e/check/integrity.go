@@ -52,7 +52,7 @@ func Integrity() Check {
 	return Check{
 		Name:    "integrity",
 		When:    End,
-		Promise: wholeCopies,
+		Promise: wholeFiles,
 		Source: "MySQL manual, CHECK TABLE Statement; mysql-server, storage/innobase/buf/checksum.cc and " +
 			"include/fsp0fsp.h, libbinlogevents; e2fsck(8) and xfs_repair(8) with -n, which look and change nothing",
 		Unit:  "tables, file systems and data files looked over",
@@ -78,8 +78,8 @@ func judgeIntegrity(r *ruling) {
 		r.Promise = wholeSums
 		r.Source = "MySQL manual, CHECK TABLE Statement, innochecksum and mysqlbinlog --verify-binlog-checksum; " +
 			"e2fsck(8) and xfs_repair(8) with -n, which look and change nothing"
-	case !j.copies: // Nobody looked at them then.
-		r.Promise = wholeFiles
+	case j.copies:
+		r.Promise = wholeCopies
 	}
 	for _, e := range inspections {
 		j.inspection(e)

@@ -87,7 +87,7 @@ func judgeIsolation(r *ruling) {
 		}
 	}
 	for _, name := range r.trial.Instances(r.trial.Finally()) { // Of a late one r.txns says so.
-		if !slices.ContainsFunc(r.world.Operations().All, func(op world.Operation) bool {
+		if !slices.ContainsFunc(r.world.Operations(), func(op world.Operation) bool {
 			e := op.Answer
 			return e != nil && e.Op.Txn != nil && e.Op.Txn.On == history.OnLists && readWhole(e) &&
 				cmp.Or(e.Op.By, e.Op.Instance) == name

@@ -125,8 +125,8 @@ func (j *integrity) inspection(e *history.Event) {
 	}
 	last, words := j.world.Pods().Last(in.Instance), firstWords(in.Messages, few)
 	if part == copies && !j.neverKilled(in.Instance) {
-		j.note("%s: %s; a write that was cut short leaves such, and recovery takes the page itself", inspected(in),
-			words)
+		j.note("%s: %s; a write that was cut short leaves such a copy, and the page itself is verified in its own file",
+			inspected(in), words)
 		return
 	}
 	if in.File != "" && !endedInOrder(last) {

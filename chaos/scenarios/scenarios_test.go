@@ -49,7 +49,7 @@ func caps() plan.Caps {
 			{Name: "kubelet-freeze", Takes: []plan.Part{plan.PartKubelet}},
 			{Name: "kubelet-starve", Takes: []plan.Part{plan.PartKubelet}},
 			{Name: "runtime-stop"}, {Name: "kube-proxy-kill"}, {Name: "dns-block"}, {Name: "node-dark"},
-			{Name: "node-isolate", Check: plan.Names("peer")},
+			{Name: "node-isolate", Check: plan.Names("direction", "peer")},
 			{Name: "node-pause", Takes: []plan.Part{plan.PartNode}},
 			{Name: "node-crash", Takes: []plan.Part{plan.PartNode}},
 			{Name: "claim-delete"}, {Name: "pod-quota"},

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type trouble struct {
 	replicas      int
 	steps         []plan.Step
 	not           []string             // Topologies that are not tried so.
+	oneWay        bool                 // Its faults cut packets one way only.
 	alone         []plan.Step          // Of TopologyAsync, in place of steps.
 	change        func(*plan.Workload) // Nil for nothing.
 }
@@ -35,9 +37,17 @@ func groupTroubles() []trouble {
 	brief := func(fault string, hold time.Duration) []plan.Step {
 		return []plan.Step{Fault(fault, 0, hold, bound)}
 	}
-	async := []string{plan.TopologyAsync}
+	// The nodes of two instances are cut off from that of the third, and from nothing else.
+	minority := func(ordinal int, hold time.Duration, during ...plan.Step) []plan.Step {
+		inner := isolated((ordinal+1)%3, ordinal, bound, during...)
+		inner.Fault.Hold = plan.Duration(hold)
+		outer := isolated((ordinal+2)%3, ordinal, bound+time.Minute, inner)
+		return []plan.Step{outer}
+	}
+	multi := []string{plan.TopologyMulti}
+	promoted := []string{plan.TopologyAsync, plan.TopologySemiSync}
 	groups := []string{plan.TopologyGroup, plan.TopologyMulti}
-	return []trouble{
+	all := []trouble{
 		{name: "calm", summary: "No fault.", replicas: 3},
 		// The kubelet starts a container again after a second: the primary may be back before anybody replaces it.
 		{name: "primary-killed", replicas: 3, steps: without("container-kill"),
@@ -47,31 +57,44 @@ func groupTroubles() []trouble {
 			summary: "The primary is frozen under load, and goes on later."},
 		{name: "primary-rebooted", replicas: 3, steps: without("node-reboot"),
 			summary: "The node of the primary reboots under load."},
-		{name: "primary-crashed", replicas: 3, steps: without("node-crash"), not: async,
+		{name: "primary-crashed", replicas: 3, steps: without("node-crash"),
+			alone:   brief("node-crash", 15*time.Second),
 			summary: "The node of the primary crashes, and boots when the group has gone on."},
-		{name: "primary-crashed-kubelet-killed", replicas: 3, not: async,
+		{name: "primary-crashed-kubelet-killed", replicas: 3,
 			steps: without("node-crash", Fault("kubelet-kill", 1, time.Second, 2*time.Minute)),
+			alone: []plan.Step{Within("node-crash", 0, bound, Fault("kubelet-kill", 1, time.Second, 2*time.Minute))},
 			summary: "The node of the primary crashes, and the kubelet of another instance is killed before the " +
 				"group has gone on."},
-		{name: "primary-power-lost", replicas: 3, steps: without("power-loss"), not: async,
+		{name: "primary-power-lost", replicas: 3, steps: without("power-loss"),
+			alone: brief("power-loss", 15*time.Second),
 			summary: "The node of the primary loses its power under load, and what was not synced there is lost."},
-		{name: "power-lost", replicas: 3, steps: without("power-loss"), not: groups,
+		{name: "power-lost", replicas: 3, steps: without("power-loss"), not: multi,
 			change:  func(w *plan.Workload) { w.Pinned, w.Parallel = true, true },
 			summary: "The node of all instances loses its power under load, and what was not synced there is lost."},
 		{name: "primary-full", replicas: 3, steps: brief("volume-full", 15*time.Second),
 			summary: "The volume of the primary is full for 15 s under load."},
-		{name: "primary-cut", replicas: 3, steps: without("node-partition"),
+		{name: "primary-cut", replicas: 3, steps: without("node-partition"), not: groups,
 			alone:   brief("node-partition", 20*time.Second),
 			summary: "The node of the primary is cut off under load; clients on both sides write on."},
+		// Members decide by themselves: a cut from the control plane alone is none for them.
+		{name: "primary-cut", replicas: 3, steps: []plan.Step{isolated(0, 1, bound, Load(40))}, not: promoted,
+			summary: "The nodes of the primary and of another instance are cut off from each other under load; both " +
+				"reach the third."},
+		{name: "primary-minority", replicas: 3, steps: minority(0, 15*time.Second), not: groups,
+			summary: "Both replicas are cut off from the primary for 15 s under load; clients and promoter reach all."},
+		{name: "primary-minority", replicas: 3, steps: minority(0, time.Second, Load(40)), not: promoted,
+			summary: "The primary is cut off from both others under load, and clients reach all; the others go on."},
+		{name: "replica-minority", replicas: 3, steps: minority(1, time.Second, Load(40)), not: multi,
+			summary: "A replica is cut off from both others under load; they go on."},
 		{name: "replica-late", replicas: 3, not: groups,
 			steps: []plan.Step{behind(1, 10), Load(60),
 				shown(1, "REMAINING_DELAY >= 0", "replication_applier_status"), behind(1, 0)},
 			summary: "A replica is to be 10 s behind for a while; who reads there reads what was before."},
-		{name: "replica-lost", replicas: 3, steps: lost(1),
+		{name: "replica-lost", replicas: 3, steps: lost(1), not: multi,
 			summary: "The claim of a replica is deleted under load, and its pod: it begins again without data."},
-		{name: "primary-lost", replicas: 3, steps: lost(0), not: async,
+		{name: "primary-lost", replicas: 3, steps: lost(0),
 			summary: "The claim of the primary is deleted under load, and its pod: it begins again without data."},
-		{name: "primary-lost-killed", replicas: 3, not: async,
+		{name: "primary-lost-killed", replicas: 3,
 			steps: lost(0, Await(plan.AwaitCreated, 0, time.Minute), unready(0),
 				Fault("container-kill", 0, time.Second, 2*time.Minute)),
 			summary: "The claim of the primary is deleted under load, and its pod: it begins again without data, and " +
@@ -82,6 +105,35 @@ func groupTroubles() []trouble {
 		{name: "scaled", replicas: 5, summary: "Five are scaled to three, to five, and to three again, under load.",
 			steps: []plan.Step{Scale(3), Load(60), Checksum("three"), Scale(5), Load(60), Checksum("five"), Scale(3)}},
 	}
+	for _, t := range all {
+		if t.name == "primary-cut" || t.name == "primary-minority" {
+			t.name, t.oneWay = t.name+"-one-way", true
+			t.summary += " Only packets one way are cut, the seed says which."
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// isolated cuts the nodes of two instances off from each other, during steps.
+func isolated(ordinal, peer int, bound time.Duration, during ...plan.Step) plan.Step {
+	return With(Within("node-isolate", ordinal, bound, during...), plan.Params{"peer": peer})
+}
+
+// oneWay has the faults cut packets to the victim's node only, or from it.
+func oneWay(steps []plan.Step, direction string) []plan.Step {
+	steps = slices.Clone(steps)
+	for i, s := range steps {
+		if s.Fault == nil {
+			continue
+		}
+		f := *s.Fault
+		f.Params = plan.Params{"direction": direction}
+		maps.Copy(f.Params, s.Fault.Params)
+		f.During = oneWay(f.During, direction)
+		steps[i].Fault = &f
+	}
+	return steps
 }
 
 // lost takes the volume of an instance away for good, and carries out steps as it comes back. How far the new one has
@@ -107,21 +159,10 @@ func topologies() []plan.Scenario {
 			if topology.name == plan.TopologyAsync && trouble.alone != nil {
 				trouble.steps = trouble.alone
 			}
-			decides := topology.name == plan.TopologyGroup || topology.name == plan.TopologyMulti
-			if decides && trouble.name == "primary-cut" {
-				// Its members decide by themselves: a cut from the control plane alone is none for them.
-				trouble.summary = "The nodes of the primary and of another instance are cut off from each other " +
-					"under load; both reach the third."
-				trouble.steps = []plan.Step{With(Within("node-isolate", 0, 5*time.Minute, Load(40)),
-					plan.Params{"peer": 1})}
-			}
 			if strings.HasPrefix(trouble.name, "primary-") {
 				trouble.steps = slices.Concat([]plan.Step{writes()}, trouble.steps)
 			}
 			if topology.name == plan.TopologyMulti {
-				if trouble.name == "replica-lost" { // It has none.
-					continue
-				}
 				trouble.name = strings.Replace(trouble.name, "primary", "member", 1)
 				trouble.summary = strings.NewReplacer("The primary is", "A member is",
 					"; it comes back or is replaced", "; the others go on", "the primary", "a member").
@@ -132,6 +173,9 @@ func topologies() []plan.Scenario {
 				Summary: topology.summary + " " + trouble.summary,
 				Build: func(r *rand.Rand) plan.Plan {
 					steps := slices.Clone(trouble.steps)
+					if trouble.oneWay {
+						steps = oneWay(steps, []string{"in", "out"}[r.IntN(2)])
+					}
 					for i, s := range steps {
 						if s.Await != nil && s.Await.For == plan.AwaitUnready { // At whatever stage of its return.
 							late := *s.Await
@@ -148,7 +192,7 @@ func topologies() []plan.Scenario {
 						trouble.change(&p.Workload)
 					}
 					switch {
-					case strings.HasSuffix(trouble.name, "-kubelet-killed"):
+					case strings.HasSuffix(trouble.name, "-kubelet-killed"), strings.Contains(trouble.name, "-minority"):
 						p.Bounds.MaxNodes = 2
 					case slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Do == plan.ActionDeleteClaim }):
 						// A checksum would find the new volume empty still.

@@ -66,7 +66,7 @@ func groupTroubles() []trouble {
 			summary: "The node of the primary crashes, and the kubelet of another instance is killed before the " +
 				"group has gone on."},
 		{name: "primary-power-lost", replicas: 3, steps: without("power-loss"),
-			alone: brief("power-loss", 15*time.Second),
+			alone:   brief("power-loss", 15*time.Second),
 			summary: "The node of the primary loses its power under load, and what was not synced there is lost."},
 		{name: "power-lost", replicas: 3, steps: without("power-loss"), not: multi,
 			change:  func(w *plan.Workload) { w.Pinned, w.Parallel = true, true },

@@ -37,13 +37,6 @@ func groupTroubles() []trouble {
 	brief := func(fault string, hold time.Duration) []plan.Step {
 		return []plan.Step{Fault(fault, 0, hold, bound)}
 	}
-	// The nodes of two instances are cut off from that of the third, and from nothing else.
-	minority := func(ordinal int, hold time.Duration, during ...plan.Step) []plan.Step {
-		inner := isolated((ordinal+1)%3, ordinal, bound, during...)
-		inner.Fault.Hold = plan.Duration(hold)
-		outer := isolated((ordinal+2)%3, ordinal, bound+time.Minute, inner)
-		return []plan.Step{outer}
-	}
 	multi := []string{plan.TopologyMulti}
 	promoted := []string{plan.TopologyAsync, plan.TopologySemiSync}
 	groups := []string{plan.TopologyGroup, plan.TopologyMulti}
@@ -77,14 +70,16 @@ func groupTroubles() []trouble {
 			alone:   brief("node-partition", 20*time.Second),
 			summary: "The node of the primary is cut off under load; clients on both sides write on."},
 		// Members decide by themselves: a cut from the control plane alone is none for them.
-		{name: "primary-cut", replicas: 3, steps: []plan.Step{isolated(0, 1, bound, Load(40))}, not: promoted,
+		{name: "primary-cut", replicas: 3, not: promoted,
+			steps: []plan.Step{With(Within("node-isolate", 0, bound, Load(40)), plan.Params{"peer": 1})},
 			summary: "The nodes of the primary and of another instance are cut off from each other under load; both " +
 				"reach the third."},
-		{name: "primary-minority", replicas: 3, steps: minority(0, 15*time.Second), not: groups,
+		{name: "primary-minority", replicas: 3, steps: brief("node-isolate", 15*time.Second), not: groups,
 			summary: "Both replicas are cut off from the primary for 15 s under load; clients and promoter reach all."},
-		{name: "primary-minority", replicas: 3, steps: minority(0, time.Second, Load(40)), not: promoted,
+		{name: "primary-minority", replicas: 3, steps: without("node-isolate"), not: promoted,
 			summary: "The primary is cut off from both others under load, and clients reach all; the others go on."},
-		{name: "replica-minority", replicas: 3, steps: minority(1, time.Second, Load(40)), not: multi,
+		{name: "replica-minority", replicas: 3, not: multi,
+			steps:   []plan.Step{Within("node-isolate", 1, bound, Load(40))},
 			summary: "A replica is cut off from both others under load; they go on."},
 		{name: "replica-late", replicas: 3, not: groups,
 			steps: []plan.Step{behind(1, 10), Load(60),
@@ -113,11 +108,6 @@ func groupTroubles() []trouble {
 		}
 	}
 	return all
-}
-
-// isolated cuts the nodes of two instances off from each other, during steps.
-func isolated(ordinal, peer int, bound time.Duration, during ...plan.Step) plan.Step {
-	return With(Within("node-isolate", ordinal, bound, during...), plan.Params{"peer": peer})
 }
 
 // oneWay has the faults cut packets to the victim's node only, or from it.
@@ -192,7 +182,7 @@ func topologies() []plan.Scenario {
 						trouble.change(&p.Workload)
 					}
 					switch {
-					case strings.HasSuffix(trouble.name, "-kubelet-killed"), strings.Contains(trouble.name, "-minority"):
+					case strings.HasSuffix(trouble.name, "-kubelet-killed"):
 						p.Bounds.MaxNodes = 2
 					case slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Do == plan.ActionDeleteClaim }):
 						// A checksum would find the new volume empty still.

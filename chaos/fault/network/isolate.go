@@ -45,6 +45,9 @@ func (p isolateParams) Validate(s plan.Setting) (errs plan.FieldErrors) {
 		return betweenParams(p).Validate(s)
 	}
 	p.validate(&errs)
+	if s.Pods < 2 {
+		errs.Add("peer", "scale up before it", "there is no other pod at this step")
+	}
 	return errs
 }
 
@@ -114,8 +117,8 @@ func (s *isolate) peers(ctx context.Context) ([]clusters.Node, error) {
 	case len(others) == 0:
 		return nil, fmt.Errorf("isolate node %q: no other pod of its StatefulSet is on a node", s.Node.Name())
 	case len(others) > farEnds:
-		return nil, fmt.Errorf("isolate node %q: the other pods are on %d nodes, and a cut can be shown between it and "+
-			"%d; name a peer", s.Node.Name(), len(others), farEnds)
+		return nil, fmt.Errorf("isolate node %q: the other pods are on %d nodes, and a cut from %d can be shown; "+
+			"name a peer", s.Node.Name(), len(others), farEnds)
 	}
 	s.pods, s.nodes = there, others
 	return others, nil

@@ -236,9 +236,49 @@ func (d *drawer) instances() {
 			lane.Volumes = append(lane.Volumes, d.volume(v, lane.Name))
 		}
 	}
+	d.roles(lanes)
 	d.answers(lanes)
 	for _, p := range order {
 		d.Instances = append(d.Instances, *lanes[p.Name])
+	}
+}
+
+// askedWithin is longer, in milliseconds, than it takes from one answer of an instance that is asked again and again to
+// the next: for longer nothing is known.
+const askedWithin = 5000
+
+// roles is what each instance was in its group, as it said, and what a promoter did with it.
+func (d *drawer) roles(lanes map[string]*instanceLane) {
+	for _, e := range d.world.Of(history.KindMember, history.KindPromotion) {
+		if p := e.Promotion; p != nil {
+			if lane := lanes[p.Instance]; lane != nil {
+				text := fmt.Sprintf("promoter: %s %s%s%s", p.Act, p.Instance, plan.Given(", as %s", p.Why),
+					plan.Given("; it failed: %s", p.Error))
+				lane.Acts = append(lane.Acts, d.bar(e.Span.NotBefore, e.Span.NotAfter, "said", text, e.ID))
+			}
+			continue
+		}
+		m := e.Member
+		lane := lanes[m.Instance]
+		if lane == nil {
+			continue
+		}
+		kind, text := "follows", "takes no writes"
+		switch {
+		case m.Error != "":
+			kind, text = "apart", "gives no answer: "+m.Error
+		case m.Writable:
+			kind, text = "writes", "takes writes"
+		case m.State != "" && !strings.HasPrefix(m.State, "ONLINE"):
+			kind = "apart"
+		}
+		if n := len(lane.Roles); n > 0 && d.ms(e.Span.NotAfter)-lane.Roles[n-1].B > askedWithin {
+			lane.Roles = append(lane.Roles, bar{A: d.ms(e.Span.NotBefore), Kind: kind, Facts: d.see(e.ID)})
+		} else {
+			d.extend(&lane.Roles, kind, e)
+		}
+		last := &lane.Roles[len(lane.Roles)-1]
+		last.B, last.Text = d.ms(e.Span.NotAfter), m.Instance+" "+text+plan.Given(", is %s", m.State)
 	}
 }
 

@@ -84,8 +84,10 @@ func Write(w io.Writer, j report.Judged) error {
 		Logs      []string
 		Chronicle string
 		Drawing   drawing
+		Grouped   bool
 	}{report.Summarize(j), report.About(j), report.WorstFirst(j.Report.Results), j.Report.NotJudged,
-		report.Reasons(unknown), d.causes(j.Report), report.Stalls(j.World), j.Logs, chronicle.String(), d.drawing})
+		report.Reasons(unknown), d.causes(j.Report), report.Stalls(j.World), j.Logs, chronicle.String(), d.drawing,
+		slices.ContainsFunc(d.Instances, func(i instanceLane) bool { return len(i.Roles) > 0 })})
 }
 
 // Entry is a run in the index.

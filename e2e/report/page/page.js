@@ -104,6 +104,10 @@
   for (const i of data.instances) {
     const colours = new Map(); // Of the processes, as they come.
     lane(i.name, 'pod', 18, (g, y) => { for (const b of i.pods || []) mark(g, b, y + 5, 8, b.kind); }, true);
+    if (i.roles) lane('', 'in its group', 16, (g, y) => {
+      for (const b of i.roles) mark(g, b, y + 5, 6, b.kind);
+      for (const b of i.acts || []) mark(g, b, y + 2, 12, b.kind);
+    });
     for (const v of i.volumes || []) {
       const twice = (v.overlaps || []).reduce((sum, b) => sum + b.b - b.a, 0);
       const said = twice ? `on 2 nodes for ${(twice / 1000).toFixed(twice < 10000 ? 1 : 0)} s` :

@@ -120,6 +120,31 @@ func TestARowThatAFailoverLost(t *testing.T) {
 	}
 }
 
+// TestRolesInAGroup holds who took writes when, in a run in which the primary was cut off from the control plane.
+func TestRolesInAGroup(t *testing.T) {
+	roles := map[string]string{}
+	for _, i := range draw(judged(t, "../../../fixtures/recorded/topology-semisync-primary-cut-4-pass")).Instances {
+		var kinds []string
+		for n, b := range i.Roles {
+			kinds = append(kinds, b.Kind)
+			if b.B < b.A || n > 0 && b.A < i.Roles[n-1].B || b.Text == "" || len(b.Facts) == 0 {
+				t.Errorf("%s: a bar from %v to %v, %q, facts %v", i.Name, b.A, b.B, b.Text, b.Facts)
+			}
+		}
+		roles[i.Name] = strings.Join(kinds, " ")
+		if len(i.Acts) == 0 || !strings.HasPrefix(i.Acts[0].Text, "promoter: ") {
+			t.Errorf("%s: acts %+v, want one of the promoter", i.Name, i.Acts)
+		}
+	}
+	want := map[string]string{ // The clone that it is replaced by is refused while it takes no writes.
+		"mysql-0": "follows writes apart follows writes apart follows", "mysql-1": "follows",
+		"mysql-2": "follows writes",
+	}
+	if !maps.Equal(roles, want) {
+		t.Errorf("roles %v, want %v", roles, want)
+	}
+}
+
 // TestTheWorstIsFirst: who opens a page that is not PASS sees what failed before what held.
 func TestTheWorstIsFirst(t *testing.T) {
 	page := write(t, recorded(t)["k8s-61832-5-fail"])

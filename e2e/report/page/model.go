@@ -49,8 +49,8 @@ type nodeLane struct {
 	Volumes []bar     `json:"volumes,omitempty"`
 }
 
-// instanceLane is a pod of the StatefulSet by its name, its volumes and what its clients were told; of a group, what the
-// instance was in it, and what a promoter did with it.
+// instanceLane is a pod of the StatefulSet by its name, its volumes and what its clients were told; of a group, also
+// what the instance was in it, and what a promoter did with it.
 type instanceLane struct {
 	Name    string       `json:"name"`
 	Pods    []bar        `json:"pods"`

@@ -15,7 +15,7 @@ import (
 //
 // Only documented promises count. Lossless semi-synchronous replication promises nothing while its source has fallen
 // back to asynchronous replication, and asynchronous replication never does: rows that are gone then are counted and
-// allowed.
+// allowed, but for those before a row that is there, and those that the writer has acknowledged itself, see overtaken.
 func Acknowledged() Check {
 	return Check{
 		Name: "acknowledged",
@@ -43,7 +43,7 @@ func judgeAcknowledged(r *ruling) {
 		r.unknown("%s, the writer, was not read back whole at the end: %s", group.writer, why)
 		return
 	}
-	allowed := 0
+	allowed, overtaken := 0, r.overtaken(group, reads[group.writer])
 	for _, op := range r.world.Operations() {
 		e := op.Answer
 		if e == nil || e.Op.F != history.OpInsert || e.Op.Stage != history.StageOK {
@@ -64,6 +64,9 @@ func judgeAcknowledged(r *ruling) {
 			continue
 		}
 		promised, why := r.promised(op)
+		if overtaken(op) {
+			promised, why = true, ""
+		}
 		switch {
 		case why != "":
 			r.unknown("client %d, seq %d, acknowledged by %s, is gone, and %s", client, seq, e.Op.By, why)
@@ -107,6 +110,43 @@ func holders(names []string) string {
 		return "no instance has it"
 	}
 	return "it is on " + strings.Join(names, ", ")
+}
+
+// tenure is who acknowledges, and how many promotions there were before.
+type tenure struct {
+	by, server string
+	term       int
+}
+
+// overtaken returns a function that reports whether the writer must have a row, whatever its topology promises: it has
+// one that the same server committed later and as the same primary, of whose commits a replica has the first ones; or
+// it acknowledged the row itself, and nobody was promoted since. Of a group of others it is not known who was.
+func (r *ruling) overtaken(g finalGroup, final *world.Read) func(world.Operation) bool {
+	var promoted []history.Time
+	for _, e := range r.world.Of(history.KindPromotion) {
+		if e.Promotion.Act == history.ActPromote {
+			promoted = append(promoted, e.Span.NotAfter)
+		}
+	}
+	slices.Sort(promoted)
+	at := func(e *history.Event, t history.Time) tenure {
+		term, _ := slices.BinarySearch(promoted, t)
+		return tenure{e.Op.By, e.Op.Server, term}
+	}
+	until := map[tenure]history.Time{{g.writer, g.facts[g.writer].Member.Server, len(promoted)}: world.Forever}
+	for _, op := range r.world.Operations() {
+		e := op.Answer
+		if e != nil && op.Sent != nil && e.Op.F == history.OpInsert && e.Op.Stage == history.StageOK &&
+			final.Has(e.Op.Client, e.Op.Seq) {
+			of := at(e, e.Span.NotAfter)
+			until[of] = max(until[of], op.Sent.Span.NotBefore)
+		}
+	}
+	return func(op world.Operation) bool {
+		e := op.Answer
+		return r.trial.Plan.Workload.External == nil && e.Op.Server != "" &&
+			e.Span.NotAfter < until[at(e, e.Span.NotBefore)]
+	}
 }
 
 // promised reports whether the topology promised that an acknowledged insert survives. Why is what keeps that from

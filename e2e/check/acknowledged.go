@@ -267,8 +267,8 @@ type finalGroup struct {
 	has    map[string]history.GTIDs
 }
 
-// finalGroup reads the final facts; without exactly one writer among them it gives a reason, and writer is empty. Where
-// each takes writes, writer is the first that has all that any of them has.
+// finalGroup reads the final facts; without exactly one writer among them it gives a reason. Where several take writes,
+// writer is the leading one in group replication, else empty.
 func (r *ruling) finalGroup() finalGroup {
 	g := finalGroup{facts: map[string]*history.Event{}, has: map[string]history.GTIDs{}}
 	var writers []string
@@ -292,18 +292,38 @@ func (r *ruling) finalGroup() finalGroup {
 			r.unknown("%s never said which transactions it has in the end", name)
 		}
 	}
-	slices.Sort(writers)
-	if r.trial.Plan.Workload.Multi() {
-		late := r.late()
-		writers = slices.DeleteFunc(writers, func(name string) bool { return late[name] != "" })
-		writers = writers[:min(len(writers), 1)]
-	}
-	if len(writers) == 1 {
+	work := r.trial.Plan.Workload
+	if work.GroupReplication() && (work.Multi() || len(writers) > 1) {
+		g.writer = g.leading(writers)
+	} else if len(writers) == 1 {
 		g.writer = writers[0]
-	} else {
+	}
+	if g.writer == "" || len(writers) > 1 && !work.Multi() {
+		slices.Sort(writers)
 		r.unknown("the group has %d writers in the end, %q: what it has is not known", len(writers), writers)
 	}
 	return g
+}
+
+// leading returns, of instances that take writes, the first of those that have all of the most instances: members that
+// went on without a majority have gone their own way. It is "" if that one was not waited for to have all of each.
+func (g finalGroup) leading(writers []string) string {
+	best, most := "", 0
+	for _, name := range slices.Sorted(slices.Values(writers)) {
+		n := 0
+		for _, set := range g.has {
+			if g.has[name].Has(set) {
+				n++
+			}
+		}
+		if n > most {
+			best, most = name, n
+		}
+	}
+	if best != "" && most < len(g.has) && g.facts[best].Member.Waited < waitedEnough {
+		return ""
+	}
+	return best
 }
 
 // of says which of a server's transactions each instance has; all that it has, if the source of its transactions is

@@ -147,6 +147,18 @@ func running(until float64) func([]history.Event) []history.Event {
 	}
 }
 
+// apart has mysql-0 alone have row 5, and not what the others took later; all take writes in the end.
+func apart(waited float64) func([]history.Event) []history.Event {
+	return then(lose(5, "mysql-1", "mysql-2"), editAll(func(e *history.Event) bool {
+		return e.Kind == history.KindMember && e.Member.Label == history.FinalRead
+	}, func(e *history.Event) {
+		e.Member.Writable, e.Member.Waited, e.Member.Executed = true, waited, "a:1-4,b:1-4"
+		if e.Member.Instance == "mysql-0" {
+			e.Member.Executed = "a:1-5"
+		}
+	}))
+}
+
 // TestGroups changes one thing of a failover at a time: the check of what is broken must notice and name it.
 func TestGroups(t *testing.T) {
 	pass, fail, unknown := check.Pass, check.Fail, check.Unknown
@@ -169,6 +181,20 @@ func TestGroups(t *testing.T) {
 			"no instance has it"},
 		{"a replica alone lacks a row", semi, "acknowledged", lose(5, "mysql-2"), pass, ""},
 		{"async loses a row", plan.TopologyAsync, "acknowledged", lose(5, "mysql-1", "mysql-2"), pass, ""},
+		{"a member without a majority acknowledges", plan.TopologyMulti, "acknowledged", apart(60), fail,
+			"A row that mysql-0 had acknowledged at +15.100 s is lost: client 1, seq 5 is not on mysql-1"},
+		{"a member without a majority acknowledges", plan.TopologyMulti, "errant-gtid", apart(60), fail,
+			"mysql-0 has transactions that mysql-1, the writer, does not have: a:5"},
+		{"a member without a majority acknowledges", plan.TopologyMulti, "in-sync", apart(60), fail,
+			"mysql-0 lacks transactions of mysql-1, the writer, 60 s after"},
+		{"members were not waited for", plan.TopologyMulti, "acknowledged", apart(10), unknown, "3 writers"},
+		{"members were not waited for", plan.TopologyMulti, "errant-gtid", apart(10), unknown, "3 writers"},
+		{"nobody takes writes in the end", plan.TopologyMulti, "acknowledged", then(apart(60), editAll(
+			kind(history.KindMember), func(e *history.Event) { e.Member.Writable = false })), unknown, "0 writers"},
+		{"two groups of one", plan.TopologyGroup, "errant-gtid", apart(60), fail,
+			"mysql-0 has transactions that mysql-1, the writer, does not have: a:5"},
+		{"two writers, who have the same", plan.TopologyGroup, "errant-gtid", editAll(member(final, "mysql-0"),
+			func(e *history.Event) { e.Member.Writable = true }), unknown, "2 writers"},
 		{"async loses a row of the writer that stayed", plan.TopologyAsync, "acknowledged",
 			lose(9, "mysql-0", "mysql-1", "mysql-2"), fail,
 			"A row that mysql-1 had acknowledged at +29.100 s is lost: client 1, seq 9 is not on mysql-1"},

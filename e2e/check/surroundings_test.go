@@ -69,6 +69,11 @@ func lived(step int, from, to history.Time) world.Fault {
 	return l
 }
 
+func nested(l world.Fault) world.Fault {
+	l.Within = true
+	return l
+}
+
 func times(last, from, to, next history.Time) world.Surroundings {
 	return world.Surroundings{Last: last, From: from, To: to, Next: next}
 }
@@ -87,6 +92,9 @@ func TestFaultsThatOverlapShareBeforeAndAfter(t *testing.T) {
 		{"a chain, in whatever order", []world.Fault{lived(1, 35, 50), lived(2, 10, 30), lived(3, 20, 40)},
 			map[int]world.Surroundings{1: times(5, 10, 50, world.Forever), 2: times(5, 10, 50, world.Forever),
 				3: times(5, 10, 50, world.Forever)}},
+		{"a nested one that outlasts it", []world.Fault{lived(1, 10, 30), nested(lived(2, 20, 40)), lived(3, 50, 60)},
+			map[int]world.Surroundings{1: times(5, 10, 40, 50), 2: times(5, 10, 40, 50), 3: times(40, 50, 60,
+				world.Forever)}},
 		{"one that never ended", []world.Fault{lived(1, 10, 30), lived(2, 20, 0)},
 			map[int]world.Surroundings{1: times(5, 10, world.Forever, world.Forever)}},
 	} {

@@ -308,17 +308,16 @@ func (s *Trial) Outermost() []Fault {
 }
 
 // Around returns the times around an outermost fault, false if it was not both injected and confirmed healed. Faults in
-// a chain of overlaps share one before and one after.
+// a chain of overlaps share one before and one after, as does a nested one that outlasts it.
 func (s *Trial) Around(l Fault) (Surroundings, bool) {
 	injected, over := l.Facts[history.StageInjected], l.Facts[history.StageConfirmedHealed]
 	if injected == nil || over == nil {
 		return Surroundings{}, false
 	}
 	at := Surroundings{From: injected.Span.NotBefore, To: over.Span.NotAfter}
-	all := s.Outermost()
 	for grown := true; grown; {
 		grown = false
-		for _, o := range all {
+		for _, o := range s.Faults {
 			active, ok := o.Active()
 			if ok && active.PossiblyOverlaps(history.Between(at.From, at.To)) &&
 				(active.NotBefore < at.From || active.NotAfter > at.To) {
@@ -328,7 +327,7 @@ func (s *Trial) Around(l Fault) (Surroundings, bool) {
 		}
 	}
 	at.Last, at.Next = s.Start, Forever
-	for _, o := range all {
+	for _, o := range s.Faults {
 		if e := o.Facts[history.StageConfirmedHealed]; e != nil && e.Span.NotAfter <= at.From {
 			at.Last = max(at.Last, e.Span.NotAfter)
 		}

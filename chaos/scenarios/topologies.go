@@ -214,7 +214,7 @@ func selftestsOfGroups() []plan.Scenario {
 					steps = append(steps, statement(i, "SET GLOBAL group_replication_member_expel_timeout = 0; "+
 						"SET GLOBAL group_replication_consistency = "+consistency))
 				}
-				steps = append(append(steps, slow(500_000)...), Load(60))
+				steps = append(append(steps, slow(500_000)...), Load(100))
 				for i := range 2 {
 					steps = append(steps, shown(1+i, "MEMBER_ID = @@server_uuid AND "+
 						"COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE >= 20", "replication_group_member_stats"))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seatrial/seatrial/chaos/history"
+	"github.com/seatrial/seatrial/chaos/plan"
 	"github.com/seatrial/seatrial/e2e/world"
 )
 
@@ -64,6 +65,11 @@ func judgeInSync(r *ruling) {
 			r.unknown("%s lacked %s when it was waited for no longer than %.0f s", name, missing, fact.Member.Waited)
 			continue
 		}
+		if len(missing) > 0 && r.leftSet() {
+			r.unknown("%s lacked %s, and the steps broke off after a program was run that may have slowed it", name,
+				missing)
+			continue
+		}
 		if len(missing) > 0 {
 			r.violation(Finding{Subject: name, Span: fact.Span, Events: []int64{fact.ID, g.facts[g.writer].ID}},
 				"%s lacks transactions of %s, the writer, %.0f s after the clients had stopped: %s.", name, g.writer,
@@ -111,4 +117,15 @@ func settled(t *world.Table) (last *history.Event) {
 		}
 	}
 	return last
+}
+
+// leftSet reports whether the steps of the plan broke off after one that runs a program in an instance: what it has set
+// stays, which a later step may have been to set back.
+func (r *ruling) leftSet() bool {
+	set := false
+	return slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool {
+		at := r.world.StepPhase(s.N)
+		set = set || s.Exec != nil && at.Begin != nil
+		return set && (at.End == nil || at.End.Phase.Error != "")
+	})
 }

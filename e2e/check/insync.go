@@ -65,9 +65,9 @@ func judgeInSync(r *ruling) {
 			r.unknown("%s lacked %s when it was waited for no longer than %.0f s", name, missing, fact.Member.Waited)
 			continue
 		}
-		if len(missing) > 0 && r.leftSet() {
-			r.unknown("%s lacked %s, and the steps broke off after a program was run that may have slowed it", name,
-				missing)
+		if len(missing) > 0 && r.leftSet(name) {
+			r.unknown("%s lacked %s, and may be slow: the steps broke off between two programs that were to run "+
+				"there", name, missing)
 			continue
 		}
 		if len(missing) > 0 {
@@ -119,13 +119,16 @@ func settled(t *world.Table) (last *history.Event) {
 	return last
 }
 
-// leftSet reports whether the steps of the plan broke off after one that runs a program in an instance: what it has set
-// stays, which a later step may have been to set back.
-func (r *ruling) leftSet() bool {
+// leftSet reports whether a program was run in an instance, and one that was to be run there later, which may have been
+// to set back what the first one had set, was not, since the steps of the plan broke off.
+func (r *ruling) leftSet(instance string) bool {
 	set := false
 	return slices.ContainsFunc(r.trial.Plan.AllSteps(), func(s plan.Step) bool {
-		at := r.world.StepPhase(s.N)
-		set = set || s.Exec != nil && at.Begin != nil
-		return set && (at.End == nil || at.End.Phase.Error != "")
+		if s.Exec == nil || fmt.Sprintf("%s-%d", r.trial.Plan.Workload.StatefulSet, s.Exec.Ordinal) != instance {
+			return false
+		}
+		ran := r.world.StepPhase(s.N).Begin != nil
+		set = set || ran
+		return set && !ran
 	})
 }

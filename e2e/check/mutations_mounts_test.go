@@ -372,6 +372,10 @@ func inUseMutations() []mutation {
 		{"mounts gone as the node goes down", "unpublish-in-use", add(func(t *historytest.Trial) {
 			t.Unmount("worker2", historytest.FirstBoot, 4, 31.15) // That of mysql-1.
 		}), pass, ""},
+		{"the record breaks off as the node goes down", "unpublish-in-use", then(add(func(t *historytest.Trial) {
+			t.Unmount("worker2", historytest.FirstBoot, 4, 31.15)
+			t.Beats("processes", "worker2", historytest.FirstBoot, 31.5, 32.9)
+		}), drop(func(e *history.Event) bool { return e.Span.NotAfter > historytest.At(33) })), pass, ""},
 		{"processes not watched", "unpublish-in-use", onDisk(drop(observer("processes", "worker2",
 			history.ObserverOn))), unknown, "processes was never on on node worker2"},
 		{"containers not watched", "unpublish-in-use", onDisk(drop(observer("holdings", "worker2",

@@ -103,9 +103,11 @@ func (r *ruling) twice(life *world.Mount, p history.Place) bool {
 	})
 }
 
-// goingDown reports whether the node rebooted after the volume was unmounted, by a fault that had begun before that.
+// goingDown reports whether the node rebooted after the volume was unmounted, by a fault that had begun before that. A
+// record that breaks off while the fault is active may lack the reboot.
 func (r *ruling) goingDown(t taking) bool {
-	for _, s := range r.world.Ledger().Sessions[t.node] {
+	sessions := r.world.Ledger().Sessions[t.node]
+	for _, s := range sessions {
 		if !s.BootKnown || s.Booted.NotBefore < t.span.NotBefore {
 			continue
 		}
@@ -114,7 +116,10 @@ func (r *ruling) goingDown(t taking) bool {
 			return true
 		}
 	}
-	return false
+	since, open := r.trial.FaultOn(t.node, history.At(world.Forever))
+	return open && since <= t.span.NotBefore && !slices.ContainsFunc(sessions, func(s *world.Session) bool {
+		return s.BootKnown && s.Booted.NotBefore > since
+	})
 }
 
 // users returns the pod's processes and the containers that have the volume mounted.

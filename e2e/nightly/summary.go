@@ -46,7 +46,7 @@ const TrendLength = 10
 // enough is how many past results it takes to call a trial slower.
 const enough = 5
 
-// compare adds the past results of the same name and version of Kubernetes.
+// compare adds the past results of the same name, version of Kubernetes and images.
 func (o *Outcome) compare(past []Result) {
 	for _, r := range past {
 		o.Before = append(o.Before, Past{
@@ -62,8 +62,9 @@ func (o *Outcome) compare(past []Result) {
 	})
 }
 
-// Merge summarizes the results of a list, in any order and from any number of shards. Results of other commits and
-// versions do not count, but as what was before; a unit of the list without a result is UNKNOWN.
+// Merge summarizes the results of a list, in any order and from any number of shards. Results of other commits,
+// versions and images do not count, but those of other commits as what was before; a unit of the list without a result
+// is UNKNOWN.
 func Merge(l List, results []Result) Summary {
 	byID, past := map[string]Result{}, map[string]Result{}
 	for _, u := range l.Units {
@@ -71,7 +72,7 @@ func Merge(l List, results []Result) Summary {
 	}
 	for _, r := range results {
 		if r.Build != l.Build {
-			if r.Kubernetes == l.Kubernetes && len(r.Attempts) > 0 {
+			if r.Kubernetes == l.Kubernetes && r.Images == l.Images && len(r.Attempts) > 0 {
 				past[r.ID] = past[r.ID].Join(r) // Shards may have the same.
 			}
 			continue

@@ -24,11 +24,12 @@ import (
 type Build struct {
 	Commit     string `json:"commit"` // Of Seatrial, with a digest of the program where that has changes in no commit.
 	Kubernetes string `json:"kubernetes"`
+	Images     string `json:"images,omitempty"` // The flags that name images, empty if none does.
 }
 
 // Unit is a plan and the outcome that is expected of it.
 type Unit struct {
-	ID       string        `json:"id"`   // Digest of plan, commit and Kubernetes version.
+	ID       string        `json:"id"`   // Digest of plan and build.
 	Name     string        `json:"name"` // The scenario's or the case's.
 	Seed     uint64        `json:"seed"`
 	Expect   string        `json:"expect"`         // In words.
@@ -51,7 +52,7 @@ func NewUnit(c plan.Case, b Build, seed uint64) (Unit, error) {
 		return Unit{}, fmt.Errorf("encode the plan of %s: %w", c.Name, err)
 	}
 	return Unit{
-		ID: digest(string(data), b.Commit, b.Kubernetes), Name: c.Name, Seed: seed, Expect: expectation(c),
+		ID: digest(string(data), b.Commit, b.Kubernetes, b.Images), Name: c.Name, Seed: seed, Expect: expectation(c),
 		Race: c.Race, Workers: p.Workers, Storage: p.Workload.StorageName(), Labels: Labels(c, p),
 		Estimate: plan.Duration(Estimate(p)), Plan: p, Case: c,
 	}, nil

@@ -62,10 +62,12 @@ func TestShardsPartitionTheList(t *testing.T) {
 	})
 }
 
-func TestAUnitIsPlanCommitAndVersion(t *testing.T) {
+func TestAUnitIsPlanAndBuild(t *testing.T) {
 	c := scenarios.All()[0]
 	ids := map[string]bool{}
-	for _, b := range []nightly.Build{build, {"other", "v1.37.0"}, {"c0ffee", "v1.36.3"}} {
+	for _, b := range []nightly.Build{
+		build, {"other", "v1.37.0", ""}, {"c0ffee", "v1.36.3", ""}, {"c0ffee", "v1.37.0", "--database-image mysql:8.4"},
+	} {
 		for seed := range uint64(3) {
 			u, err := nightly.NewUnit(c, b, seed)
 			if err != nil {
@@ -78,8 +80,8 @@ func TestAUnitIsPlanCommitAndVersion(t *testing.T) {
 			ids[u.ID] = true
 		}
 	}
-	if len(ids) != 9 {
-		t.Errorf("9 units have %d IDs", len(ids))
+	if len(ids) != 12 {
+		t.Errorf("12 units have %d IDs", len(ids))
 	}
 	if a, b := nightly.SoakSeed(build, "smoke", 1, 1), nightly.SoakSeed(build, "smoke", 1, 2); a == b {
 		t.Errorf("two rounds have one seed, %d", a)

@@ -218,6 +218,17 @@ func (f *clusterFlags) registerImages(cmd *cobra.Command) {
 		"change nothing on this host but files of seatrial; name the command for what is missing")
 }
 
+// images are the flags that name images in the place of those that are chosen.
+func (f *clusterFlags) images() string {
+	var named []string
+	for _, flag := range [][2]string{{"--node-image", f.image}, {"--database-image", f.database}} {
+		if flag[1] != "auto" {
+			named = append(named, flag[0]+" "+flag[1])
+		}
+	}
+	return strings.Join(named, " ")
+}
+
 // consent is what the flags agree to. At a terminal, what they leave open is asked.
 func (f *clusterFlags) consent(stderr io.Writer) (offline.Consent, error) {
 	switch {

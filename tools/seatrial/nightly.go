@@ -140,6 +140,7 @@ func (f *nightlyFlags) parts() (list nightly.List, i, n int, err error) {
 	if list.Kubernetes, err = f.run.cluster.version(plan.Plan{}); err != nil {
 		return list, i, n, err
 	}
+	list.Images = f.run.cluster.images()
 	if list.Commit, err = commitOrProgram(); err != nil {
 		return list, i, n, err
 	}
@@ -450,7 +451,7 @@ func knownResults(root string, store rundir.Night, b nightly.Build) ([]nightly.R
 			return nil, err
 		}
 		if u.ID != run.Unit {
-			continue // Of another commit or version.
+			continue // Of another build.
 		}
 		r := byID[u.ID]
 		r.Unit, r.Build, r.NotRun = u, b, ""
@@ -593,7 +594,7 @@ nightly. What it makes of a bucket it writes below --out, and into the bucket.`,
 				}
 				if lists[i].Digest() != lists[0].Digest() {
 					return badArguments("%q and %q are of different lists: merge shards of one commit, one version, "+
-						"one seed and one selection", dirs[0], dir)
+						"the same images, one seed and one selection", dirs[0], dir)
 				}
 			}
 			store := rundir.OpenNight(cmp.Or(out, dirs[0]))

@@ -399,6 +399,20 @@ func TestASecondNightIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 	}
 }
 
+// TestAnotherImageIsAnotherUnit: what MySQL 9 came to says nothing of 8.4, nor one node image of another.
+func TestAnotherImageIsAnotherUnit(t *testing.T) {
+	seen := map[string]string{}
+	for _, images := range []string{"", "--database-image=mysql:8.4", "--node-image=kindest/node:v1.37.0"} {
+		args := append([]string{"nightly", "--list", "-l", "smoke"}, strings.Fields(images)...)
+		got := ask(t, args...)
+		id, _, _ := strings.Cut(got.stdout, " ")
+		if other, twice := seen[id]; twice || got.code != 0 {
+			t.Errorf("%q has the unit %s of %q: %+v", images, id, other, got)
+		}
+		seen[id] = images
+	}
+}
+
 // TestMergeLinksToRuns whether its directories are given as absolute or as relative paths.
 func TestMergeLinksToRuns(t *testing.T) {
 	l := nightList(t, "set-scale-light")

@@ -121,7 +121,8 @@ func (p *Place) Run(ctx context.Context, o RunOptions) (Outcome, error) {
 	judged.Wait()
 	endErr = errors.Join(endErr, c.logFile.Close())
 	err = errors.Join(err, c.dir.WriteJSON(rundir.ProwEnd,
-		c.Header.ProwFinished(out.Report.Verdict, time.Now(), out.Interrupted || runErr != nil)))
+		c.Header.ProwFinished(out.Report.Verdict, time.Now(),
+			out.Interrupted || errors.Join(runErr, endErr, err) != nil)))
 	out.Clean = c.removed && out.Report.Of(check.ResidueAudit().Name).Verdict == check.Pass
 	if c.Header.CutShort != "" && out.Report.Verdict == check.Pass { // The verdict may not be on disk.
 		err = errors.Join(err, errors.New(c.Header.CutShort))
